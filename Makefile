@@ -103,13 +103,13 @@ bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, i
 bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into benchmarks/results (seven minutes)
 	$(PYTHON) -m benchmarks.attacks --json $(RESULTS)/attacks.json
 
-soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory flat, no record lost or doubled; into benchmarks/results
+soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory must stay flat; into benchmarks/results
 	$(PYTHON) -m benchmarks.soak --json $(RESULTS)/soak.json
 
 bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
 	$(PYTHON) -m benchmarks.storage
 
-bench-audit: $(SETUP_DONE)  ## The audit's levels beside sha256sum and Kafka's DumpLogSegments (some minutes, 6 GB of disk)
+bench-audit: $(SETUP_DONE)  ## The audit's levels beside sha256sum (some minutes, 6 GB of disk)
 	$(PYTHON) -m benchmarks.audit
 
 clean:  ## Remove caches and reports (delete .venv by hand to redo the set-up)

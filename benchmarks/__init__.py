@@ -2,12 +2,12 @@
 
 | File | What |
 |---|---|
-| `harness.py` `measure.py` | options, directories, tables; latency, CPU and memory |
-| `beside.py` `load.py` | a process beside the benchmark's own; records at a fixed rate |
+| `harness.py` | options, directories, tables; latency, CPU and memory |
+| `beside.py` | a process beside the benchmark's own |
 | `peers/` | replog, Apache Kafka and raw sockets: `make bench`, `make bench-quick` |
 | `inside.py` | what a record costs inside |
 | `partitions.py` | thousands of partitions beside Kafka |
-| `attacks.py` `attackers.py` `unfinished.py` | clients that ask for much and take nothing |
-| `soak.py` `soak_clients.py` | hours of mixed load |
+| `attacks.py` `attackers.py` | clients that ask for much and take nothing |
+| `soak.py` | hours of mixed load |
 | `storage.py` `audit.py` | the storage engine, and audits, beside plain system calls and other programs |
 """

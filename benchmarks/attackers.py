@@ -9,16 +9,20 @@ ordered, answers once it is under way, and ends it when stdin ends.
 import asyncio
 import contextlib
 import os
+import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
+
+from h2.connection import H2Connection
+from h2.events import ConnectionTerminated, ResponseReceived, StreamReset
+from h2.exceptions import ProtocolError
 
 from benchmarks.beside import Figures, answer_orders
 from benchmarks.peers.peer import CONTROLLER, broker_name
-from benchmarks.unfinished import UnfinishedMessage, unfinished
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch
 from replog.common.addresses import parse_address
@@ -46,6 +50,19 @@ AT_ONCE = 100  # streams that are opened before the server has a turn
 ANSWERS = 64 * MIB  # queued.max.response.bytes
 COPIES = 3  # copies of an answer under way: as read, as one message, and in gRPC's buffers
 SLACK = 96 * MIB  # caches, fragments, and the needs of other producers
+CLIENTS = {Log["produce"]: b"\x22\x00", Log["fetch"]: b"\x32\x00"}  # the shortest partition in a request
+FOLLOWERS = {Replica["fetch"]: b"\x32\x00"}
+CONTROLLERS = {
+    Controller["alter_partition"]: b"\x1a\x00",
+    Controller["elect_leaders"]: b"\x1a\x00",
+    Controller["alter_partition_reassignments"]: b"\x0a\x00",
+}
+UNREAD_BUDGET = COPIES * ANSWERS + SLACK
+UNFINISHED_BUDGET = MAX_UNREAD_BYTES + SLACK
+READERS_BUDGET = LIMITS["Inspection/ReadFile"].calls * COPIES * PIECE_BYTES + SLACK
+REFUSALS = (ConnectionTerminated, ResponseReceived, StreamReset)  # any answer to an unfinished call refuses it
+FRAME = 16_384  # bytes of a frame that every server accepts
+STREAM = 1
 
 
 async def prepare(bootstrap: str, expanded: int = EXPANDED) -> None:
@@ -80,6 +97,71 @@ def bulk_request(max_wait_ms: int = 0, min_bytes: int = 1) -> log_pb2.FetchReque
 
 
 # -- attacks that hold on
+
+
+class UnfinishedMessage:
+    """One call of `path` whose request has `size` bytes, of which the last is never sent."""
+
+    def __init__(self, address: str, path: str, size: int) -> None:
+        self._address = address
+        self._path = path
+        self._size = size
+        self._h2 = H2Connection()
+        self._opened = asyncio.Event()
+        self.refused = False  # True also if the connection has ended
+
+    async def __aenter__(self) -> Self:
+        host, _, port = self._address.rpartition(":")
+        tls = client_tls()
+        self._reader, self._writer = await asyncio.open_connection(host, int(port), ssl=tls and tls.material.client)
+        self._h2.initiate_connection()
+        headers = {":method": "POST", ":scheme": "http", ":path": self._path, ":authority": self._address}
+        headers |= {"te": "trailers", "content-type": "application/grpc"}
+        self._h2.send_headers(STREAM, list(headers.items()))
+        self._writer.write(self._h2.data_to_send())
+        self._listening = asyncio.create_task(self._listen())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listening.cancel()
+        await asyncio.gather(self._listening, return_exceptions=True)
+        self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def send_all_but_the_end(self) -> None:
+        """Send as fast as the server accepts it; return early if it refuses."""
+        frames = [struct.pack(">BI", 0, self._size), *[bytes(FRAME)] * ((self._size - 1) // FRAME)]
+        with contextlib.suppress(OSError):
+            for data in frames:
+                while not self.refused and self._h2.local_flow_control_window(STREAM) < len(data):
+                    self._opened.clear()
+                    await self._opened.wait()
+                if self.refused:
+                    return
+                self._h2.send_data(STREAM, data)
+                self._writer.write(self._h2.data_to_send())
+                await self._writer.drain()
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(OSError, ProtocolError):
+            while data := await self._reader.read(1 << 16):
+                events = self._h2.receive_data(data)
+                self._writer.write(self._h2.data_to_send())
+                self._opened.set()
+                if any(isinstance(event, REFUSALS) for event in events):
+                    break
+        self.refused = True
+        self._opened.set()
+
+
+@contextlib.asynccontextmanager
+async def unfinished(address: str, path: str, messages: int, size: int) -> AsyncIterator[list[UnfinishedMessage]]:
+    """Send messages without their last bytes, each on its own connection."""
+    async with contextlib.AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(UnfinishedMessage(address, path, size)) for _ in range(messages)]
+        await asyncio.gather(*(message.send_all_but_the_end() for message in opened))
+        yield opened
 
 
 class DeafChannel(GrpcChannel):
@@ -167,15 +249,6 @@ def again(ask: Callable[[str, int], Awaitable[object]]) -> Asking:
     return attack
 
 
-CLIENTS = {Log["produce"]: b"\x22\x00", Log["fetch"]: b"\x32\x00"}  # the shortest partition in a request
-FOLLOWERS = {Replica["fetch"]: b"\x32\x00"}
-CONTROLLERS = {
-    Controller["alter_partition"]: b"\x1a\x00",
-    Controller["elect_leaders"]: b"\x1a\x00",
-    Controller["alter_partition_reassignments"]: b"\x0a\x00",
-}
-
-
 async def ask_for_empty_partitions(address: str, asked: Mapping[Method, bytes], size: int) -> None:
     """Send each method a request of `size` bytes of empty partitions. Raises AssertionError if it is answered."""
     async with _connected(address) as channel:
@@ -251,10 +324,6 @@ class Attack(NamedTuple):
     budget: int  # bytes by which the attacked process may grow
     at: str = broker_name(VICTIM)
 
-
-UNREAD_BUDGET = COPIES * ANSWERS + SLACK
-UNFINISHED_BUDGET = MAX_UNREAD_BYTES + SLACK
-READERS_BUDGET = LIMITS["Inspection/ReadFile"].calls * COPIES * PIECE_BYTES + SLACK
 
 ATTACKS = {
     "streams": Attack("12 fetch streams that read nothing", fetch_streams, 12, UNREAD_BUDGET),

@@ -11,10 +11,19 @@ from pathlib import Path
 
 from benchmarks.attackers import ATTACKS, Attack, prepare
 from benchmarks.beside import Beside, Figures
-from benchmarks.harness import benchmark_parser, fill_page_cache, homes, parsed, publish, table
-from benchmarks.load import load
-from benchmarks.measure import peak_bytes, precise_loop, reset_peak, rss_bytes
-from benchmarks.peers.peer import CONTROLLER
+from benchmarks.harness import (
+    benchmark_parser,
+    fill_page_cache,
+    homes,
+    parsed,
+    peak_bytes,
+    precise_loop,
+    publish,
+    reset_peak,
+    rss_bytes,
+    table,
+)
+from benchmarks.peers.peer import CONTROLLER, load
 from benchmarks.peers.replog import ReplogPeer, SecureReplogPeer
 from replog.rpc.limits import MIB
 

@@ -1,9 +1,9 @@
 """Measures each level of an audit, and other programs that read the same bytes, in one run.
 
 Three replicas of one partition are as brokers leave them, in batches of 16 KiB that nothing can compress. `sha256sum`
-and openssl hash all of their files, Kafka's DumpLogSegments reads one segment; the start of its JVM is subtracted.
-Audits run in a session that has done a small audit of each level before. Figures are medians of rounds in which all
-take turns. Run it with `make bench-audit`; `taskset -c 0` before it is one core, `--gib 8 --cold` reads from disk.
+and openssl hash all of their files. Audits run in a session that has done a small audit of each level before. Figures
+are medians of rounds in which all take turns. Run it with `make bench-audit`; `taskset -c 0` before it is one core,
+`--gib 8 --cold` reads from disk.
 """
 
 import os
@@ -27,7 +27,6 @@ from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, LEVELS
 from spark_jobs.session import spark_session
-from tests.interop.kafka import Kafka, NoKafka
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 REPLICAS = (1, 2, 3)
@@ -35,12 +34,7 @@ BATCH_BYTES, RECORD_BYTES = 16 * KIB, 1000
 SMALL_LOG = MIB  # bytes of the log that warms a session up
 MIN_GIB = 0.0625
 CORES = len(os.sched_getaffinity(0))
-DUMP = "DumpLogSegments"
 HASHES = {"sha256sum": ["sha256sum"], "openssl sha256": ["openssl", "dgst", "-sha256"]}
-KAFKA_JVM = (  # the options of bin/kafka-dump-log.sh
-    "-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
-    "-XX:+ExplicitGCInvokesConcurrent", "-XX:MaxInlineLevel=15",
-)  # fmt: skip
 TIMEOUT_S = 3600
 _PARTITION = TopicPartition("benchmark", 0)
 
@@ -71,7 +65,6 @@ class Replicas:
             OffsetCheckpoint(directory / LOG_START_CHECKPOINT).write({})
         os.sync()
         self.files = [path for directory in self.directories.values() for path in sorted(directory.glob("*/*.*"))]
-        self.first_log = min(first.glob(f"*{LOG_SUFFIX}"))
         self.log_bytes = size_of(path for path in self.files if path.suffix == LOG_SUFFIX)
 
 
@@ -98,15 +91,6 @@ def hashed(command: list[str], files: list[Path]) -> Measured:
     return time.perf_counter() - started, size_of(files)
 
 
-def dumped(kafka: Kafka, log: Path) -> float:
-    started = time.perf_counter()
-    with Path(os.devnull).open("wb") as nowhere:
-        arguments = ("--deep-iteration", "--files", log)
-        dumping = kafka.start("kafka.tools.DumpLogSegments", *arguments, output=nowhere, jvm=KAFKA_JVM)
-    assert dumping.wait(TIMEOUT_S) == 0, dumping.args
-    return time.perf_counter() - started
-
-
 def measure(directory: Path, gib: float, rounds: int, note: Note, *, cold: bool) -> dict[str, Any]:
     note(f"making three replicas of {gib:g} GiB")
     replicas, small = Replicas(directory / "replicas", int(gib * GIB)), Replicas(directory / "small", SMALL_LOG)
@@ -126,12 +110,6 @@ def measure(directory: Path, gib: float, rounds: int, note: Note, *, cold: bool)
     for name, command in HASHES.items():
         if shutil.which(command[0]):
             works[name] = lambda command=command: hashed(command, replicas.files)  # type: ignore[misc]
-    missing = None
-    try:
-        kafka, first = Kafka(), replicas.first_log
-        works[DUMP] = lambda: (dumped(kafka, first) - dumped(kafka, small.first_log), first.stat().st_size)
-    except NoKafka as error:
-        missing = str(error)
     runs: dict[str, list[Measured]] = defaultdict(list)
     for number in range(rounds):
         for name, work in works.items():
@@ -143,7 +121,7 @@ def measure(directory: Path, gib: float, rounds: int, note: Note, *, cold: bool)
         name: {"seconds": median(seconds for seconds, _ in of_name), "bytes_read": of_name[0][1]}
         for name, of_name in runs.items()
     }
-    return {"log_bytes": replicas.log_bytes, "cores": CORES, "cold": cold, "figures": figures, "no_kafka": missing}
+    return {"log_bytes": replicas.log_bytes, "cores": CORES, "cold": cold, "figures": figures}
 
 
 def shown(report: dict[str, Any], gib: float) -> str:
@@ -153,9 +131,8 @@ def shown(report: dict[str, Any], gib: float) -> str:
         share = f"{read / report['log_bytes']:.4%}"
         rows.append([name, f"{seconds:,.2f}", f"{read / 1e6 / seconds:,.0f}", f"{read:,}", share])
     where = "only on disk" if report["cold"] else "in memory"
-    lines = [f"Three replicas of {gib:g} GiB, {where}, read by {report['cores']} cores:"]
-    lines += [table(["", "seconds", "MB/s", "bytes read", "of the log"], rows)]
-    return "\n\n".join(lines if report["no_kafka"] is None else [*lines, f"Without {DUMP}: {report['no_kafka']}"])
+    head = f"Three replicas of {gib:g} GiB, {where}, read by {report['cores']} cores:"
+    return f"{head}\n\n{table(['', 'seconds', 'MB/s', 'bytes read', 'of the log'], rows)}"
 
 
 def main() -> None:

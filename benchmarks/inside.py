@@ -26,10 +26,8 @@ from typing import Any
 
 import structlog
 
-from benchmarks.harness import benchmark_parser, homes, parsed, publish, table
-from benchmarks.load import RECORD_BYTES
-from benchmarks.measure import Latency
-from benchmarks.peers.peer import answered
+from benchmarks.harness import Latency, benchmark_parser, homes, parsed, publish, table
+from benchmarks.peers.peer import RECORD_BYTES, answered
 from benchmarks.peers.replog_client import Client
 from replog.client import Admin, Producer
 from replog.config.processes import BrokerConfig, ControllerConfig

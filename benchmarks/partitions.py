@@ -20,19 +20,30 @@ from statistics import median
 from aiokafka.errors import KafkaError
 
 from benchmarks.beside import Figures
-from benchmarks.harness import Note, benchmark_parser, fill_page_cache, homes, parsed, publish, table
-from benchmarks.load import RECORD_BYTES, load
-from benchmarks.measure import CpuMeter, precise_loop, rss_bytes
+from benchmarks.harness import (
+    CpuMeter,
+    Note,
+    benchmark_parser,
+    fill_page_cache,
+    homes,
+    parsed,
+    precise_loop,
+    publish,
+    rss_bytes,
+    table,
+)
 from benchmarks.peers.kafka import KafkaPeer
 from benchmarks.peers.peer import (
     BROKERS,
     CONTROLLER,
     FAILED,
+    RECORD_BYTES,
     CannotRun,
     DescribedPartition,
     answered,
     broker_name,
     in_sync,
+    load,
 )
 from benchmarks.peers.replog import ReplogPeer
 from replog.errors import ReplogError

@@ -4,11 +4,9 @@ The two sides take turns, and each figure is the median of all rounds, since the
 `make bench-storage`.
 """
 
-import bisect
 import os
 import random
 import shutil
-import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -26,29 +24,23 @@ from replog.config.topic import TopicConfig
 from replog.log.compaction.cleanable import find_cleanable
 from replog.log.compaction.cleaning import Cleaning, CleanTask
 from replog.log.formats.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader
-from replog.log.indexes.offset_index import OffsetIndex
 from replog.log.log import Log
-from replog.log.offsets import Isolation
 
 KIB, MIB = 1 << 10, 1 << 20
 BATCH_SIZES = {"16 KiB": 16 * KIB, "1 MiB": MIB}
-READ_BYTES = 16 * KIB
-INDEX_BYTES = 10 * MIB  # the default of segment.index.bytes
-LOOK_UPS = 20_000
 CLEANED = ((KIB, 16), (100, 150))  # bytes of a record, records of a batch
 PER_KEY, KEY_BYTES = 4, 16  # records of a key on average, of which a cleaning removes three
 NOW_MS = 1_700_000_000_000
-MIN_MEBIBYTES = 8  # enough batches to read at the tail
+MIN_MEBIBYTES = 8
 
 Side = Callable[[], float]
 """Does the work once, and returns its seconds."""
 
 
 class Figure(NamedTuple):
-    """One line of the table, with medians over the rounds; `ratio` is plain time / our time of each round."""
+    """One line of the table, in MB/s, with medians over the rounds; `ratio` is plain time / our time of each round."""
 
     name: str
-    unit: str
     plain: float
     ours: float
     ratio: float
@@ -105,8 +97,6 @@ class Bench:
     def run(self) -> Iterator[Figure]:
         for label, size in BATCH_SIZES.items():
             yield from self.append(label, size)
-        yield self.read()
-        yield from self.look_up()
         for label, size in BATCH_SIZES.items():
             yield self.recovery(label, size)
         for record_bytes, per_batch in CLEANED:
@@ -129,39 +119,6 @@ class Bench:
             yield self._figure(
                 f"append {label} as {role}", partial(self._written, pieces), partial(appended, role, pieces)
             )
-
-    def read(self) -> Figure:
-        """Measure reads of single batches at the tail."""
-        log = self._appended("leader", batches(READ_BYTES, self._bytes))[1]
-        fd, last = os.open(log.segments[-1].path, os.O_RDONLY), log.log_end_offset - 1
-        tail = [last - number % 200 for number in range(LOOK_UPS)]
-
-        def ours(offset: int) -> None:
-            log.read(offset, READ_BYTES, Isolation.LOG_END, min_one_message=True)
-
-        def plain(offset: int) -> None:
-            os.pread(fd, READ_BYTES, offset * READ_BYTES)
-
-        figure = self._figure(
-            "read 16 KiB at the tail", partial(timed, plain, tail), partial(timed, ours, tail), LOOK_UPS
-        )
-        os.close(fd)
-        self._drop(log)
-        return figure
-
-    def look_up(self) -> Iterator[Figure]:
-        """Measure look-ups in a full index that was opened again: among the last 1,000 entries, and anywhere."""
-        path = self._directory / "full.index"
-        count = INDEX_BYTES // 8
-        path.write_bytes(b"".join(struct.pack(">ii", slot * 40 + 39, slot * 1600) for slot in range(count)))
-        index = OffsetIndex(path, 10**12)
-        known = [10**12 + slot * 40 + 39 for slot in range(count)]
-        for name, lowest in (("at the tail", known[-1000]), ("anywhere", known[0])):
-            targets = [random.randrange(lowest, known[-1]) for _ in range(LOOK_UPS)]
-            plain = partial(timed, partial(bisect.bisect_right, known), targets)
-            yield self._figure(f"look up an offset {name}", plain, partial(timed, index.lookup, targets), LOOK_UPS)
-        index.close()
-        path.unlink()
 
     def recovery(self, label: str, size: int) -> Figure:
         """Measure the recovery of a segment that is in memory, as after a broker's crash."""
@@ -228,8 +185,8 @@ class Bench:
         log.abandon()
         shutil.rmtree(log.directory)
 
-    def _figure(self, name: str, plain: Side, ours: Side, operations: int = 0) -> Figure:
-        """Measure both sides in turns: the microseconds of each of so many operations, or MB/s without a number."""
+    def _figure(self, name: str, plain: Side, ours: Side) -> Figure:
+        """Measure both sides in turns."""
         pairs = []
         for number in range(self._rounds):
             self._note(f"{name}, round {number + 1} of {self._rounds}")
@@ -240,23 +197,21 @@ class Bench:
                 pairs.append((plain(), ours()))
         ratio = median(one / other for one, other in pairs)
         plain_s, ours_s = (median(side) for side in zip(*pairs, strict=True))
-        if operations:
-            return Figure(name, "µs", plain_s / operations * 1e6, ours_s / operations * 1e6, ratio)
-        return Figure(name, "MB/s", self._bytes / 1e6 / plain_s, self._bytes / 1e6 / ours_s, ratio)
+        return Figure(name, self._bytes / 1e6 / plain_s, self._bytes / 1e6 / ours_s, ratio)
 
 
 def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="of every figure, each of both sides")
-    parser.add_argument("--mebibytes", type=int, default=128, help="in a log that is appended to, read or recovered")
+    parser.add_argument("--mebibytes", type=int, default=128, help="in a log that is appended to or recovered")
     parser.add_argument("--directory", type=Path, help="on the disk to measure; the system's temporary one if left out")
     options, note = parsed(parser)
     if options.mebibytes < MIN_MEBIBYTES or options.rounds < 1:
         parser.error(f"needs --mebibytes {MIN_MEBIBYTES} and --rounds 1 at least")
     with homes(options.directory) as directory:
         figures = list(Bench(directory, options.rounds, options.mebibytes, note).run())
-    rows = [[f.name, f.unit, f"{f.plain:,.4g}", f"{f.ours:,.4g}", f"{f.ratio:.2f}"] for f in figures]
-    shown = table(["", "unit", "plain", "replog", "plain / replog time"], rows)
+    rows = [[f.name, f"{f.plain:,.4g}", f"{f.ours:,.4g}", f"{f.ratio:.2f}"] for f in figures]
+    shown = table(["MB/s", "plain", "replog", "plain / replog time"], rows)
     publish("storage", shown, {"figures": [figure._asdict() for figure in figures]}, options)
 
 

@@ -3,8 +3,6 @@
 | File | What is in it |
 |---|---|
 | `hook.py` | the functions that MkDocs calls: they add pages besides docs/*.md, and change links |
-| `places.py` | the page of each file of the repository |
-| `sources.py` | pages that show files of the repository, because a document links to them |
 | `api.py` | the reference of the Python API, from the docstrings of `replog.client` |
 | `settings.py` | docs/settings.md: names, values and defaults from `replog/config` |
 | `wire.py` | the reference of the wire, from proto/ |

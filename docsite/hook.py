@@ -1,5 +1,11 @@
-"""MkDocs calls these functions while it builds the site; `mkdocs.yml` names this file."""
+"""MkDocs calls `on_files` and `on_page_markdown` while it builds the site; `mkdocs.yml` names this file.
 
+The others map files of the repository to pages, and links between the files to links between the pages. A file that a
+document links to gets a page that shows it, so that the link works without a checkout."""
+
+import posixpath
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -7,11 +13,91 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from docsite.api import api_reference
-from docsite.places import ABOVE, MADE, PICTURES, page_of, targets, with_links
-from docsite.sources import source_page
 from docsite.wire import wire_reference
 
+_LANGUAGES = {"": "text", ".js": "javascript", ".proto": "protobuf", ".py": "python", ".service": "ini", ".txt": "text"}
+_MADE = {"go.sum", "package-lock.json"}  # tools make these, and nobody reads them
+ABOVE = {  # these are not in docs/, which is the site's root
+    "README.md": "index.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "tests/scenarios/README.md": "scenarios.md",
+}
+MADE = {"proto/replog/v1": "wire-reference.md", "replog/client": "api.md"}  # a folder's files make the page
+PICTURES = (".png", ".svg")
+_LINK = re.compile(r"(?<=\]\()([^)#\s]*)(#[^)\s]*)?(?=\))")
+_FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
+_FOREIGN = re.compile(r"[a-z]+:")
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def source_page(root: Path, path: str) -> str:
+    """Returns Markdown that shows the file at `path`, or all files below it."""
+    place = root / path
+    files = [place] if place.is_file() else list(_files(place))
+    if not files:
+        raise ValueError(f"{path}: a document links to it, and there is no file")
+    shown = [f"# {path}"]
+    for file in files:
+        if file != place:
+            shown.append(f"## {file.relative_to(place)}")
+        shown.append(
+            f"`````{_LANGUAGES.get(file.suffix, file.suffix[1:] or 'text')}\n{file.read_text().rstrip()}\n`````"
+        )
+    return "\n\n".join(shown) + "\n"
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder).parts
+        hidden = any(part.startswith((".", "__pycache__", "node_modules")) for part in inside)
+        if path.is_file() and not hidden and path.name not in _MADE:
+            yield path
+
+
+def page_of(path: str) -> str:
+    """Returns the page of a file or folder of the repository: a document's own, a picture, or one that shows it."""
+    if path in ABOVE:
+        return ABOVE[path]
+    for folder, page in MADE.items():
+        if path.startswith(folder):
+            return page
+    if path.startswith("docs/"):
+        return path.removeprefix("docs/")
+    shown = f"source/{path.lstrip('.')}"  # MkDocs leaves out what is hidden
+    return shown if path.endswith(PICTURES) else f"{shown}.md"
+
+
+def targets(text: str, path: str) -> set[str]:
+    """Returns the files and folders of the repository that the document at `path` links to."""
+    names = (match[1] for match in _LINK.finditer(_FENCE.sub("", text)))
+    return {_resolve(name, path) for name in names if name and not _FOREIGN.match(name)}
+
+
+def with_links(text: str, path: str) -> str:
+    """Returns the document at `path`, with links from its page to the pages of others."""
+    here = posixpath.dirname(page_of(path))
+
+    def turned(link: re.Match[str]) -> str:
+        name, anchor = link[1], link[2] or ""
+        if not name or _FOREIGN.match(name):
+            return link[0]
+        return posixpath.relpath(page_of(_resolve(name, path)), here or ".") + anchor
+
+    return _outside_of_code(text, lambda prose: _LINK.sub(turned, prose))
+
+
+def _resolve(name: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+
+
+def _outside_of_code(text: str, change: Callable[[str], str]) -> str:
+    parts, end = [], 0
+    for code in _FENCE.finditer(text):
+        parts += [change(text[end : code.start()]), code[0]]
+        end = code.end()
+    return "".join([*parts, change(text[end:])])
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

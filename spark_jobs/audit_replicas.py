@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replog.command.ending import BadUse, tell
+from replog.command.ending import SPARK, BadUse, require, tell
 from replog.command.output import Format
-from replog.command.packages import SPARK, require
 from spark_jobs.audit.since import BadSaved, Saved, read_saved
 from spark_jobs.command_line import (
     UNKNOWN,

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replog.command.ending import BadUse
+from replog.command.ending import SPARK, BadUse, require
 from replog.command.output import Format, note
-from replog.command.packages import SPARK, require
 from replog.config.properties import MAX_INT
 from spark_jobs.audit.since import BadSaved
 from spark_jobs.audit.text import blamed, many, name_of, printable

@@ -2,7 +2,7 @@
 
 | File | What |
 |---|---|
-| `peer.py` | the interfaces of a system, and of a cluster of three brokers |
+| `peer.py` | the interfaces of a system, and of a cluster of three brokers; records at a fixed rate |
 | `replog.py` `replog_client.py` | ours, and its client as a separate process |
 | `kafka.py` `kafka_client/` | Apache Kafka 4.1, and its own programs in one warm JVM |
 | `raw.py` | raw sockets: the least that does the same |

@@ -2,19 +2,23 @@
 
 import asyncio
 import contextlib
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.beside import Beside, Figures
+from benchmarks.harness import Latency
 
 BROKERS = (1, 2, 3)
 CONTROLLER, CLIENT = "controller", "client"
 PARTITIONS = 6
 POLL_S = 0.02
 FAILED = -1  # instead of the wait of a record that failed
+RECORD_BYTES = 1024
 
 
 def broker_name(broker: int) -> str:
@@ -167,3 +171,38 @@ def answered(told: Figures) -> list[float]:
 def in_sync(partitions: Iterable[DescribedPartition]) -> bool:
     """Return True if all replicas of all partitions are in sync, and each partition has a leader."""
     return all(state.leader in state.isr and state.isr == set(state.replicas) for state in partitions)
+
+
+class Load:
+    """The waits of its records are known once it has ended."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._first = time.perf_counter()  # when the first record was due
+        self.waits_us: list[int] = []
+
+    def waits(self, since: float = 0.0, until: float = math.inf) -> dict[int, float]:
+        """Return the seconds that records due from `since` on and before `until` waited, by their numbers from 0."""
+        dues = ((number, self._first + number / self._per_second) for number in range(len(self.waits_us)))
+        among = [number for number, due in dues if since <= due < until and self.waits_us[number] != FAILED]
+        return {number: self.waits_us[number] / 1e6 for number in among}
+
+    def figures(self, since: float = 0.0, until: float = math.inf) -> Figures:
+        """Return the latency of these records, and the number of failed records of all."""
+        latency = Latency.of(list(self.waits(since, until).values()))
+        return {**latency._asdict(), "failed_records": self.waits_us.count(FAILED)}
+
+
+@asynccontextmanager
+async def load(cluster: ClusterPeer, topics: Mapping[str, int], per_second: float) -> AsyncIterator[Load]:
+    """Send to the partitions of topics in turn from a process of its own, until the block ends; then wait for answers.
+
+    A record that cannot be sent when it is due, because an earlier one delays the sender, is sent late and counts from
+    when it was due. So a pause of the cluster shows in every record that was due in it.
+    """
+    settings = cluster.options(cluster.defaults)
+    async with cluster.beside() as client:
+        await client.order("go", topics=topics, record_bytes=RECORD_BYTES, per_second=per_second, settings=settings)
+        running = Load(per_second)
+        yield running
+        running.waits_us = (await client.order("tell"))["waits_us"]

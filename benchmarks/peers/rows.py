@@ -6,8 +6,7 @@ from operator import itemgetter
 from statistics import median
 
 from benchmarks.beside import Figures
-from benchmarks.harness import table
-from benchmarks.measure import CpuMeter, Latency
+from benchmarks.harness import CpuMeter, Latency, table
 from benchmarks.peers.peer import CLIENT, Peer, Settings
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -9,8 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from benchmarks.beside import Figures
-from benchmarks.harness import Note, benchmark_parser, fill_page_cache, homes, parsed, publish
-from benchmarks.measure import precise_loop
+from benchmarks.harness import Note, benchmark_parser, fill_page_cache, homes, parsed, precise_loop, publish
 from benchmarks.peers.kafka import KafkaPeer
 from benchmarks.peers.peer import CannotRun, Peer
 from benchmarks.peers.raw import RawPeer

@@ -12,15 +12,12 @@ docs/simulator.md says how to use it.
 | `run.py` | one run: faults until the time is up, the checks after each, the verdict |
 | `deck.py` | the order of faults |
 | `faults/` | the faults of links, machines, disks, clients and commands |
-| `world.py` | the cluster and its clients: started, watched, hurt and repaired |
+| `world.py` | the cluster and its clients: started, watched, hurt and repaired; and whether they had enough CPU |
 | `network.py` | namespaces, addresses, and orders for the switch |
 | `switch.py` | the switch: its rules for frames, and its process |
-| `frames.py` | a TCP reset that answers a frame |
 | `volume.py` | the file system of a machine |
 | `silent.py` | a client that asks, and reads no answer |
-| `strain.py` | a test that the machine had enough CPU for a run |
 | `client.py` | a client process: a producer, a consumer, and its notes |
 | `notes.py` | notes of clients, written and read |
-| `verdict.py` | the checks of clients and replicas |
-| `report.py` | unavailability by fault |
+| `verdict.py` | the checks of clients and replicas; unavailability by fault |
 """

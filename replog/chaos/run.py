@@ -19,12 +19,10 @@ from pathlib import Path
 
 from replog.chaos.client import ASSIGNED
 from replog.chaos.deck import FAULTS, deal
-from replog.chaos.faults import clients, commands, disks, links, machines  # noqa: F401 (they fill the deck)
+from replog.chaos.faults import clients, disks, links, machines  # noqa: F401 (they fill the deck)
 from replog.chaos.notes import Gathered
-from replog.chaos.report import Episode, table
-from replog.chaos.strain import Starved, strain
-from replog.chaos.verdict import SHOWN, drain, require_honest, require_same_records, waiting_since
-from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, ChaosWorld
+from replog.chaos.verdict import SHOWN, Episode, drain, require_honest, require_same_records, table, waiting_since
+from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, ChaosWorld, Starved, strain
 from replog.errors import ReplogError
 
 HOLDS_S = (0.5, 12.0)  # less than a local cluster's session, and more than its lag limit

@@ -1,7 +1,7 @@
 """The command line, `replog NOUN VERB`: data on stdout, everything else on stderr.
 
-A noun's commands are in the file of its name. The work of a verb may stand beside it, as in `log_dump.py`; options and
-questions to the cluster that several nouns share are in `options.py` and `asking.py`."""
+A noun's commands are in the file of its name. The work of some stands beside it: `log_reports.py`, `moves.py` and
+`reassignment_plan.py`. Options and questions that several nouns share are in `options.py` and `asking.py`."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`replog acl …`, with the words of Kafka's kafka-acls.sh."""
+"""`replog acl …`, with the words of Kafka's kafka-acls.sh; and `replog client-quota`."""
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -8,7 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from replog.cli.asking import ask
-from replog.cli.options import BootstrapServer, OutputFormat
+from replog.cli.options import (
+    BootstrapController,
+    BootstrapServer,
+    Configs,
+    DeleteConfigs,
+    OutputFormat,
+    name_values,
+    settings_line,
+)
 from replog.command.app import App
 from replog.command.output import Format, note, print_rows
 from replog.common.acl import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
@@ -17,16 +25,17 @@ from replog.errors import ErrorCode
 app = App(help="Say who may do what: add, list and remove ACLs.")
 
 
+COLUMNS = "resource", "name", "pattern", "principal", "host", "operation", "permission"
+PRODUCER = Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
+CONSUMER = Operation.READ, Operation.DESCRIBE
+
+
 class PatternTypeName(StrEnum):
     ANY = "any"
     MATCH = "match"
     LITERAL = "literal"
     PREFIXED = "prefixed"
 
-
-COLUMNS = "resource", "name", "pattern", "principal", "host", "operation", "permission"
-PRODUCER = Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
-CONSUMER = Operation.READ, Operation.DESCRIBE
 
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", metavar="NAME", help="On this topic; '*' is all of them. Repeatable.")
@@ -186,3 +195,31 @@ def _operations(named: list[str] | None, producer: bool, consumer: bool) -> list
 def _check(sound: object, remedy: str) -> None:
     if not sound:
         raise ErrorCode.INVALID_REQUEST.error(remedy)
+
+
+def client_quota(
+    bootstrap: BootstrapServer = None,
+    controller: BootstrapController = None,
+    user: Annotated[
+        str, typer.Option("--user", metavar="User:NAME", help="Default: each user without a quota of its own.")
+    ] = "",
+    config: Configs = None,
+    delete_config: DeleteConfigs = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
+    """Change, or list, what users may take of each broker.
+
+    They are `producer_byte_rate` and `consumer_byte_rate`, in bytes per second. All connections of a user share them;
+    a user who has had too much waits.
+
+    Example: `replog client-quota --user User:ann --config producer_byte_rate=1000000`"""
+    configs = name_values(config or [], "--config")
+    if configs or delete_config:
+        altered: dict[str, str] = ask(
+            bootstrap, lambda admin: admin.alter_client_quotas(user, configs, delete_config or []), controller
+        )
+        note(f"{user or 'each user without a quota of its own'} has {settings_line(altered)}")
+        return
+    quotas: dict[str, dict[str, str]] = ask(bootstrap, lambda admin: admin.describe_client_quotas(), controller)
+    rows = [{"user": name, "quota": settings_line(quota)} for name, quota in quotas.items() if user in ("", name)]
+    print_rows(rows, ("user", "quota"), output)

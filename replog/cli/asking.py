@@ -1,18 +1,25 @@
-"""Questions to a cluster. The client is imported only when one is asked, so that `--help` is quick."""
+"""Questions to a cluster, and what commands say of throttles and of partitions without a leader.
+
+The client is imported only when a question is asked, so that `--help` is quick."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from replog.cli.options import bootstrap_server
 from replog.command.output import note
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
+if TYPE_CHECKING:
+    from replog.client.descriptions import BrokerDescription, LogEnds, ReplicaLogEnd, TopicDescription
+
 ADMIN_TIMEOUT_MS = 10_000
 DESCRIBE_TIMEOUT_S = 10.0  # a broker may take seconds for thousands of replicas
 UNKNOWN_OFFSETS: dict[str, int | None] = {"log_start": None, "high_watermark": None, "log_end": None}
 
 T = TypeVar("T")
+SIDES = ("leader", "follower")
+SHOWN = 5  # topics or brokers on a line
 
 
 def ask(bootstrap: str | None, question: Callable[[Any], Awaitable[T]], controller: str | None = None) -> T:
@@ -134,3 +141,74 @@ def replica_offsets(
                 "log_end": replica.log_end_offset,
             }
     return offsets
+
+
+def throttles(topics: Iterable["TopicDescription"], brokers: Iterable["BrokerDescription"]) -> dict[str, Any]:
+    """Return lists of throttled replicas by topic, rates by broker, and the rate of each partition that moves."""
+    topics = list(topics)
+    return {
+        "topics": _set({topic.topic: topic.configs for topic in topics}, "replication.throttled.replicas"),
+        "brokers": _set({str(broker.broker_id): broker.configs for broker in brokers}, "replication.throttled.rate"),
+        "moves": {f"{t.topic}-{p.partition}": p.throttle for t in topics for p in t.partitions if p.throttle},
+    }
+
+
+def _set(configs: dict[str, Any], name: str) -> dict[str, dict[str, str]]:
+    settings = {
+        who: {side: its[f"{side}.{name}"] for side in SIDES if f"{side}.{name}" in its} for who, its in configs.items()
+    }
+    return {who: its for who, its in settings.items() if its}
+
+
+def by_hand(topics: Iterable["TopicDescription"], brokers: Iterable["BrokerDescription"], before: str = "") -> str:
+    """Say what is throttled by hand, after `before`; "" if nothing is. Lists and rates are both named, as one works
+    only with the other, and a broker may have been started with a rate."""
+    known = throttles(topics, brokers)
+    rates = [f"{who} ({', '.join(' '.join(rate) for rate in its.items())})" for who, its in known["brokers"].items()]
+    named = [
+        f"{what} {', '.join(names[:SHOWN])}{', …' if len(names) > SHOWN else ''}"
+        for what, names in (("replicas of topics", list(known["topics"])), ("bytes a second of brokers", rates))
+        if names
+    ]
+    return f"{before}throttled by hand: {'; '.join(named)}" if named else ""
+
+
+async def log_ends_of(admin: Any, partitions: Sequence[TopicPartition]) -> "dict[TopicPartition, LogEnds]":
+    """Ask what replicas without a leader said of their logs. Return {} if the controller cannot say, like 0.1.0's."""
+    try:
+        return await admin.describe_log_ends(partitions) if partitions else {}
+    except ReplogError as error:
+        note(f"how far the replicas go is not known: {error}")
+        return {}
+
+
+def how_far(replica: "ReplicaLogEnd") -> str:
+    had = ", had all acknowledged records when it stopped" if replica.had_everything else ""
+    who = f"  broker {replica.broker_id}{'' if replica.is_live else ', not alive'}{had}"
+    if replica.is_offline:
+        return f"{who}: is offline, its files have failed; see the broker's log"
+    if replica.end_offset is None:
+        return f"{who}: has not said how far it goes"
+    if replica.last_epoch == -1:
+        return f"{who}: has no records"
+    return f"{who}: up to offset {replica.end_offset}, last leader epoch {replica.last_epoch}"
+
+
+def at_stake(log_ends: "LogEnds") -> str:
+    """Say how far each replica goes, who would be elected now, and what would be lost by that."""
+    known, chosen = "\n".join(map(how_far, log_ends.replicas)), log_ends.furthest
+    if chosen is None:
+        return f"{known}\n  nobody can be elected: no live replica has said how far it goes"
+    lost = [text for replica in log_ends.replicas if (text := _lost(replica, chosen))]
+    return f"{known}\n  broker {chosen.broker_id} would be elected; lost would be {', and '.join(lost) or 'nothing'}"
+
+
+def _lost(replica: "ReplicaLogEnd", chosen: "ReplicaLogEnd") -> str:
+    """Say which records `replica` has and `chosen` has not; "" if none."""
+    if replica.end_offset is None or chosen.end_offset is None:
+        return f"what only broker {replica.broker_id} has"
+    if (replica.last_epoch, replica.end_offset) <= (chosen.last_epoch, chosen.end_offset):
+        return ""
+    more = f"{replica.end_offset - chosen.end_offset} records from offset {chosen.end_offset} on"
+    later = f"what broker {replica.broker_id} has of later leader epochs"
+    return f"{more}, which broker {replica.broker_id} has" if replica.last_epoch == chosen.last_epoch else later

@@ -9,7 +9,7 @@ import typer
 
 from replog.cli.options import bootstrap_server
 from replog.command.app import App
-from replog.command.packages import SPARK, require
+from replog.command.ending import SPARK, require
 from replog.errors import ReplogError
 
 app = App(help="Prove that replicas agree, or name the first offset where they do not and why.")

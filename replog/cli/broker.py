@@ -91,13 +91,13 @@ def decommission(
     --generate` you see beforehand where everything would go.
 
     Example: `replog broker decommission 4`"""
-    from replog.cli import decommission as work
+    from replog.cli import moves
 
     if cancel:
-        moves = ask(bootstrap, lambda admin: work.cancel(admin, broker))
-        note(f"broker {broker} stays and gets new replicas; {moves} moves away from it are cancelled")
+        cancelled = ask(bootstrap, lambda admin: moves.stay(admin, broker))
+        note(f"broker {broker} stays and gets new replicas; {cancelled} moves away from it are cancelled")
         return
-    ask(bootstrap, lambda admin: work.decommission(admin, broker, timeout, note, throttle or 0))
+    ask(bootstrap, lambda admin: moves.decommission(admin, broker, timeout, note, throttle or 0))
     forget_locally(bootstrap, broker)
     note(f"broker {broker} has left the cluster")
 

@@ -1,23 +1,259 @@
 """`replog cluster …`: any cluster described; a local cluster of real processes, and its faults."""
 
-from dataclasses import asdict
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replog.cli.cluster_description import describe
-from replog.cli.options import ClusterDirectory, OutputFormat, seconds
+from replog.cli.asking import ask, by_hand, throttles
+from replog.cli.options import BootstrapServer, ClusterDirectory, OutputFormat, seconds
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND, end_in_order
 from replog.command.output import Format, note, print_rows
 from replog.config.properties import MAX_INT
+from replog.errors import ErrorCode, ReplogError
 
 if TYPE_CHECKING:
+    from replog.client import Admin
+    from replog.client.descriptions import ClusterDescription, LogDirDescription, TopicDescription
     from replog.local_cluster.local_cluster import LocalCluster
 
 app = App(help="Describe any cluster; run a local one of real processes, with faults. Start with `replog cluster up`.")
-app.command()(describe)
+
+BROKERS = ("broker", "state", "rack", "epoch", "version", "address", "leads", "replicas", "out_of_sync")
+LOG_DIRS = ("broker", "log_dir", "error", "replicas", "size", "usable_bytes", "total_bytes")
+CONTROLLERS = ("controller", "state")
+HEARD_MS = 5000  # a controller speaks to brokers once a second
+
+
+@app.command()
+def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE) -> None:
+    """Show any cluster: its brokers and their disks, its controllers, and how its partitions are.
+
+    A broker is active; cordoned, so it gets no new replicas; stopping, while it hands its partitions over; or fenced:
+    it does not answer, leads nothing and counts for nothing. `epoch` rises with each of its starts. Replicas that are
+    out of sync are what a fenced or slow broker has to copy. A log directory has room for `usable bytes`.
+
+    What is throttled is named: moves, and what somebody has set by hand, lists of topics and rates of brokers.
+
+    Of several controllers one is active. The others are standby, or silent if they do not answer from here.
+
+    While `replog audit follow` runs, its last verdict is shown, and when replicas were last proved equal; `--format
+    json` has up to where, too.
+
+    Exit status 1 if a broker is fenced or stopping, no controller is active, a log directory has failed, an audit found
+    that replicas diverged, or a partition has no leader or a replica out of sync: `replog topic describe
+    --under-replicated-partitions` lists them.
+
+    Example: `replog cluster describe --bootstrap-server broker-1:9092 --format json`"""
+    described = ask(bootstrap, cluster_facts)
+    for fault in described.faults:
+        note(fault)
+    if output is Format.JSON:
+        print(json.dumps(described.as_json(), indent=2))
+    else:
+        print(described.summary())
+        for columns, rows in (
+            (CONTROLLERS, described.controllers),
+            (BROKERS, described.brokers),
+            (LOG_DIRS, described.log_dirs),
+        ):
+            print()
+            print_rows(rows, columns, output)
+    if not described.sound:
+        raise typer.Exit(PROBLEM_FOUND)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The facts that the command prints. `partitions` counts them by faults."""
+
+    cluster_id: str
+    metadata_version: int
+    controllers: list[dict[str, Any]]
+    brokers: list[dict[str, Any]]
+    log_dirs: list[dict[str, Any]]
+    partitions: dict[str, int]
+    throttles: dict[str, Any]
+    throttled: str  # throttles that were set by hand, in words
+    audit: dict[str, Any] | None  # the last verdict of `replog audit follow`
+    faults: list[str]  # questions without an answer, and why
+
+    @property
+    def sound(self) -> bool:
+        return (
+            all(broker["state"] in ("active", "cordoned") for broker in self.brokers)
+            and any(controller["state"] == "active" for controller in self.controllers)
+            and all(directory["error"] == ErrorCode.NONE.name for directory in self.log_dirs)
+            and not any(count for name, count in self.partitions.items() if name != "all")
+            and (self.audit is None or self.audit["verdict"] != "DIVERGED")
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name not in ("faults", "throttled")}
+
+    def summary(self) -> str:
+        counts = {name.replace("_", " "): count for name, count in self.partitions.items() if name != "all"}
+        wrong = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        total = self.partitions["all"]
+        partitions = f"{total} partition{'s' if total != 1 else ''}, {wrong or 'all in sync'}"
+        moves = self.throttles["moves"]
+        moving = (
+            f"\nthrottled moves: {len(moves)}, such as that of {min(moves)} at {moves[min(moves)]} bytes a second"
+            if moves
+            else ""
+        )
+        return (
+            f"cluster {self.cluster_id}, metadata version {self.metadata_version}: {partitions}{moving}{self.throttled}"
+            f"{self._audited()}"
+        )
+
+    def _audited(self) -> str:
+        if self.audit is None:
+            return ""
+        diverged = ", ".join(self.audit["diverged"][:5]) + (", …" if self.audit["diverged_partitions"] > 5 else "")
+        equal = (
+            f"last proved equal {self.audit['consistent_at']}" if self.audit["consistent_at"] else "never proved equal"
+        )
+        return (
+            f"\naudit of {self.audit['at']}: {self.audit['verdict']}{f' in {diverged}' if diverged else ''} at level "
+            f"{self.audit['level']}, {self.audit['partitions']} partitions; {equal}"
+        )
+
+
+async def cluster_facts(admin: "Admin") -> ClusterFacts:
+    cluster, topics = await admin.describe_cluster(), await admin.describe_topics()
+    alive = [broker.broker_id for broker in cluster.brokers if not broker.fenced]
+    log_dirs, faults = await _log_dirs(admin, alive)
+    return ClusterFacts(
+        cluster_id=cluster.cluster_id,
+        metadata_version=cluster.metadata_version,
+        controllers=await _controllers(cluster),
+        brokers=broker_rows(cluster, topics),
+        log_dirs=log_dirs,
+        partitions=partition_counts(topics),
+        throttles=throttles(topics, cluster.brokers),
+        throttled=by_hand(topics, cluster.brokers, "\n"),
+        audit=await _audit(admin, faults),
+        faults=faults,
+    )
+
+
+def broker_rows(cluster: "ClusterDescription", topics: Iterable["TopicDescription"]) -> list[dict[str, Any]]:
+    """Return a row for each broker, with how many partitions it leads, has, and has out of sync."""
+    counts = {broker.broker_id: {"leads": 0, "replicas": 0, "out_of_sync": 0} for broker in cluster.brokers}
+    for partition in (partition for topic in topics for partition in topic.partitions):
+        for name, brokers in (
+            ("leads", (partition.leader,)),
+            ("replicas", partition.replicas),
+            ("out_of_sync", partition.out_of_sync),
+        ):
+            for broker in brokers:
+                if broker in counts:
+                    counts[broker][name] += 1
+    return [
+        {
+            "broker": broker.broker_id,
+            "state": broker.state,
+            "rack": broker.rack,
+            "epoch": broker.broker_epoch,
+            "version": broker.software_version,
+            "address": broker.address,
+            **counts[broker.broker_id],
+        }
+        for broker in cluster.brokers
+    ]
+
+
+def partition_counts(topics: Iterable["TopicDescription"]) -> dict[str, int]:
+    every = [(topic, partition) for topic in topics for partition in topic.partitions]
+    return {
+        "all": len(every),
+        "without_leader": sum(p.leader < 0 for _, p in every),
+        "under_min_isr": sum(len(p.isr) < topic.min_insync_replicas(p) for topic, p in every),
+        "under_replicated": sum(bool(p.out_of_sync) for _, p in every),
+    }
+
+
+async def _audit(admin: "Admin", faults: list[str]) -> dict[str, Any] | None:
+    try:
+        audit = await admin.describe_audit()
+    except ReplogError as error:
+        faults.append(f"the last audit is not known: {error}")
+        return None
+    if audit is None:
+        return None
+    return {
+        "verdict": audit.verdict,
+        "level": audit.level,
+        "at": _moment(audit.at_ms),
+        "consistent_at": _moment(audit.consistent_at_ms) if audit.consistent_at_ms else None,
+        "partitions": audit.partitions,
+        "diverged": list(audit.diverged),
+        "diverged_partitions": audit.diverged_partitions,
+        "verified": [{"topic": tp.topic, "partition": tp.partition, "offset": offset} for tp, offset in audit.verified],
+    }
+
+
+def _moment(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError):
+        return f"{at_ms} ms after 1970"
+
+
+async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:
+    """Return a row for each controller. The active one counts as alive if the broker that answered hears it."""
+    import asyncio
+
+    from replog.local_cluster.probe import is_serving
+    from replog.rpc.daemons import of_commands
+    from replog.rpc.transports import client_tls
+
+    tls = client_tls()
+
+    async def state(address: str) -> str:
+        serves = await of_commands.do(lambda: is_serving(address, tls))
+        if address == cluster.controller:
+            return "active" if serves or cluster.controller_heard_ms_ago < HEARD_MS else "silent"
+        return "standby" if serves else "silent"
+
+    states = await asyncio.gather(*map(state, cluster.controllers))
+    return [{"controller": address, "state": state} for address, state in zip(cluster.controllers, states, strict=True)]
+
+
+async def _log_dirs(admin: "Admin", brokers: Sequence[int]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return a row for each directory, and why those of some brokers are not known."""
+    import asyncio
+
+    rows: list[dict[str, Any]] = []
+    faults: dict[str, list[str]] = {}
+    answers = await asyncio.gather(*(admin.describe_log_dirs([b]) for b in brokers), return_exceptions=True)
+    for broker, answer in zip(brokers, answers, strict=True):
+        if isinstance(answer, ReplogError):
+            faults.setdefault(answer.message, []).append(str(broker))
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            rows += [log_dir_row(broker, directory) for directory in answer[broker]]
+    return rows, [f"no log directories of broker {', '.join(who)}: {why}" for why, who in faults.items()]
+
+
+def log_dir_row(broker: int, directory: "LogDirDescription") -> dict[str, Any]:
+    return {
+        "broker": broker,
+        "log_dir": directory.log_dir,
+        "error": directory.error.name,
+        "replicas": len(directory.replicas),
+        "size": sum(info.size for _, info in directory.replicas),
+        "usable_bytes": directory.usable_bytes,
+        "total_bytes": directory.total_bytes,
+    }
+
 
 Process = Annotated[
     str, typer.Argument(metavar="PROCESS", help="A broker's id, or a name as `cluster status` shows it: etcd-1.")
@@ -112,8 +348,7 @@ def status(directory: ClusterDirectory, output: OutputFormat = Format.TABLE) -> 
     States: running, fenced (alive, but the controller counts it out), starting, paused, stopped. Exit status 1 if any
     member is not running, any replica is out of sync, or no broker says so. Why a process ended by itself is told."""
     from replog.local_cluster.cluster_file import BROKER
-    from replog.local_cluster.log_files import last_words
-    from replog.local_cluster.processes import ProcessState
+    from replog.local_cluster.processes import ProcessState, last_words
 
     cluster = _cluster(directory)
     members = cluster.status()

@@ -1,22 +1,25 @@
-"""`replog consume`: records in, lines out."""
+"""`replog consume`: records in, lines of text or of JSON out."""
 
+import json
 import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server, number
-from replog.cli.record_lines import parse_printed, printed, to_json
-from replog.command.output import note
+from replog.command.output import note, text_or_base64
 from replog.config.properties import MAX_INT, MAX_LONG
-from replog.errors import ReplogError
+from replog.errors import ErrorCode, ReplogError
 from replog.topic import validate_topic_name
 
 if TYPE_CHECKING:
     from replog.client import Consumer, Record
 
 IDLE_POLL_S = 3600.0
+PRINTED = ("timestamp", "partition", "offset", "headers", "key", "value")  # Kafka's console consumer has this order
+_TIMESTAMPS = ("CreateTime", "LogAppendTime")
 
 RecordFormat = Literal["lines", "key:value", "json"]
 
@@ -129,3 +132,44 @@ def _line(record: "Record", output: RecordFormat, fields: tuple[str, ...]) -> by
     if output == "key:value":
         return (record.key or b"") + b":" + (record.value or b"") + b"\n"
     return to_json(record)
+
+
+def parse_printed(text: str) -> tuple[str, ...]:
+    """Parse `key,value`. Raises INVALID_REQUEST."""
+    fields = tuple(field.strip() for field in text.split(","))
+    for field in fields:
+        if field not in PRINTED:
+            raise ErrorCode.INVALID_REQUEST.error(f"--print {field!r} is none of {', '.join(PRINTED)}")
+    return fields
+
+
+def printed(record: "Record", fields: Collection[str]) -> bytes:
+    """Format a line like Kafka's console consumer: these of its fields, with tabs between them."""
+    parts = {
+        "timestamp": f"{_TIMESTAMPS[record.timestamp_type]}:{record.timestamp}".encode(),
+        "partition": f"Partition:{record.partition}".encode(),
+        "offset": f"Offset:{record.offset}".encode(),
+        "headers": b",".join(name.encode() + b":" + _bytes(value) for name, value in record.headers) or b"NO_HEADERS",
+        "key": _bytes(record.key),
+        "value": _bytes(record.value),
+    }
+    return b"\t".join(parts[name] for name in PRINTED if name in fields) + b"\n"
+
+
+def _bytes(value: bytes | None) -> bytes:
+    return b"null" if value is None else value
+
+
+def to_json(record: "Record") -> bytes:
+    """Format a record as one JSON object, which `from_json` parses. Bytes that are no text are base64."""
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "leader_epoch": record.leader_epoch,
+        "key": text_or_base64(record.key),
+        "value": text_or_base64(record.value),
+        "headers": [[name, text_or_base64(value)] for name, value in record.headers],
+    }
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"

@@ -32,7 +32,7 @@ def dump(
     A directory stands for its files, in order; other files in it are passed over. Nothing is written.
 
     Example: `replog log dump --deep data/flights-0/00000000000000000000.log`"""
-    from replog.cli.log_dump import dump_paths
+    from replog.cli.log_reports import dump_paths
 
     if dump_paths(paths, deep, output is Format.JSON):
         raise typer.Exit(PROBLEM_FOUND)
@@ -66,7 +66,7 @@ def verify(
     the newest files is a moving target: verify again when it is stopped.
 
     Example: `replog log verify data`"""
-    from replog.cli.log_verify import verify_paths
+    from replog.cli.log_reports import verify_paths
 
     if verify_paths(paths, deep=deep, compacted=compacted, as_json=output is Format.JSON):
         raise typer.Exit(PROBLEM_FOUND)
@@ -118,7 +118,7 @@ def rebuild_index(
     is damaged: the exit status is then 1. A topic with an `index.interval.bytes` of its own wants it said.
 
     Example: `replog log rebuild-index --dry-run data/flights-0`"""
-    from replog.cli.log_rebuild import rebuild_paths
+    from replog.cli.log_reports import rebuild_paths
 
     if rebuild_paths(paths, interval, digest=digest, dry_run=dry_run, as_json=output is Format.JSON):
         raise typer.Exit(PROBLEM_FOUND)

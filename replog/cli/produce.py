@@ -1,5 +1,8 @@
-"""`replog produce`: lines in, records out."""
+"""`replog produce`: lines of text or of JSON in, records out."""
 
+import base64
+import binascii
+import json
 import os
 import sys
 import threading
@@ -8,13 +11,12 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server, number
-from replog.cli.record_lines import Fields, from_json
 from replog.command.ending import PROBLEM_FOUND, given_up_soon
 from replog.command.output import note
 from replog.config.properties import MAX_BATCH_BYTES
@@ -104,6 +106,15 @@ def produce(
 
     if asyncio.run(run()):
         raise typer.Exit(PROBLEM_FOUND)
+
+
+class Fields(NamedTuple):
+    """A line, parsed as a record to send."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 class _Lines:
@@ -243,3 +254,34 @@ async def _send(
             raise
         error.message = error.message.replace("max_request_bytes=", "--max-request-size=")
         outcomes.refused(number, error)
+
+
+def from_json(line: bytes) -> Fields:
+    """Parse key, value, timestamp and headers; other fields are left out. Raises INVALID_RECORD."""
+    try:
+        fields = json.loads(line)
+        if not isinstance(fields, dict) or "value" not in fields:
+            raise ValueError('no object with a "value"')
+        timestamp = fields.get("timestamp")
+        if timestamp is not None and type(timestamp) is not int:
+            raise ValueError(f"timestamp {timestamp!r} is no number of milliseconds")
+        headers = tuple((_text(name), _from_text_or_base64(value)) for name, value in fields.get("headers", ()))
+        return Fields(
+            _from_text_or_base64(fields.get("key")), _from_text_or_base64(fields["value"]), timestamp, headers
+        )
+    except (ValueError, TypeError, binascii.Error, RecursionError) as error:
+        raise ErrorCode.INVALID_RECORD.error(f"not as replog consume --format json writes it: {error}") from None
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{str(value)[:60]!r} is no text")
+    return value
+
+
+def _from_text_or_base64(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, dict) and value.keys() == {"base64"}:
+        return base64.b64decode(_text(value["base64"]), validate=True)
+    return _text(value).encode()

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replog.cli.asking import UNKNOWN_OFFSETS, ask, not_deleted, not_led, replica_offsets, topics_named
+from replog.cli.asking import (
+    UNKNOWN_OFFSETS,
+    ask,
+    by_hand,
+    how_far,
+    log_ends_of,
+    not_deleted,
+    not_led,
+    replica_offsets,
+    throttles,
+    topics_named,
+)
 from replog.cli.options import (
     BootstrapController,
     BootstrapServer,
@@ -18,8 +29,6 @@ from replog.cli.options import (
     number,
     settings_line,
 )
-from replog.cli.throttles import by_hand, throttles
-from replog.cli.vacancies import how_far, log_ends_of
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
@@ -76,7 +85,7 @@ def create(
 
 
 def _wait_until_led(bootstrap: str | None, topic: str, failure: str) -> None:
-    from replog.local_cluster.waiting import wait_for
+    from replog.local_cluster.probe import wait_for
 
     led = set[tuple[int, int]]()
     wait_for(
@@ -222,7 +231,7 @@ def delete(topic: TopicName, bootstrap: BootstrapServer = None, controller: Boot
     """Delete a topic and all of its records, for good, and wait until brokers know: as long as replicas go, then a
     minute."""
     from replog.errors import ErrorCode, ReplogError
-    from replog.local_cluster.waiting import wait_for
+    from replog.local_cluster.probe import wait_for
 
     async def deleted(admin: Any) -> bytes:
         topic_id: bytes = (await admin.describe_topic(topic)).topic_id

@@ -6,11 +6,14 @@ import atexit
 import errno
 import gc
 import os
+import re
 import signal
 import sys
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
 from typing import Any
 
 from replog.command.output import harmless
@@ -36,6 +39,7 @@ _REMEDIES = {
     errno.EPERM: "; run this as a user who may, or change who owns it",
     errno.EROFS: "; mount it writable, or use another directory",
 }
+SPARK = ("pyspark", "pyarrow", "numpy", "pandas", "jinja2")  # pyproject's extra of that name
 
 
 def end_in_order() -> None:
@@ -97,3 +101,16 @@ def run(command: Callable[[], int | None], name: str = "", failure: int = PROBLE
     except Exception:  # noqa: BLE001 - otherwise Python would end with 1, which means DIVERGED after an audit
         traceback.print_exc()
         return failure
+
+
+def require(*packages: str) -> None:
+    """Raises BadUse if packages are missing, with the command that installs them."""
+    missing = [package for package in packages if find_spec(package) is None]
+    if missing:
+        try:
+            declared = requires("replog") or []
+        except PackageNotFoundError:  # Spark may run from an archive of the code alone
+            declared = []
+        wanted = {re.split(r"[^\w.-]", line)[0]: line.partition(";")[0].strip() for line in declared}
+        install = " ".join(f"'{wanted.get(package, package)}'" for package in missing)
+        raise BadUse(f"missing: {', '.join(missing)}; install them: pip install {install}")

@@ -1,13 +1,22 @@
-"""Printing: listings as a table or as JSON on stdout, notes on stderr."""
+"""Printing: listings as a table or as JSON on stdout, notes and progress on stderr."""
 
 import base64
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any
 
 PAGE = 1000  # rows of a table, which Rich lays out in half a second
+_BYTES = ("size", "usable_bytes", "total_bytes")
+_STATES = {
+    **dict.fromkeys(("active", "running"), "green"),
+    **dict.fromkeys(("cordoned", "standby", "starting", "stopping", "paused"), "yellow"),
+    **dict.fromkeys(("fenced", "stopped", "silent"), "bold red"),
+}
+PRINT_EVERY_S = 30.0  # if stderr is no terminal
 
 
 class Format(StrEnum):
@@ -63,14 +72,6 @@ def _print_table(
         print(harmless("\n".join(map(line, rows))))
 
 
-_BYTES = ("size", "usable_bytes", "total_bytes")
-_STATES = {
-    **dict.fromkeys(("active", "running"), "green"),
-    **dict.fromkeys(("cordoned", "standby", "starting", "stopping", "paused"), "yellow"),
-    **dict.fromkeys(("fenced", "stopped", "silent"), "bold red"),
-}
-
-
 def _style(key: str, value: Any) -> str:
     """Return the colour of a value that is wrong, or well. Rich leaves it out in pipes and with NO_COLOR."""
     if key == "state":
@@ -110,3 +111,51 @@ def text_or_base64(value: bytes | None) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(value).decode()}
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Yields a function to call with the bytes just done. It shows a bar if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        pending = 0
+
+        def on_bytes(size: int) -> None:
+            nonlocal pending
+            pending += size
+            if pending >= 1 << 20:
+                bar.update(task, advance=pending)
+                pending = 0
+
+        yield on_bytes
+
+
+@contextmanager
+def status() -> Iterator[Callable[[str], None]]:
+    """Yields a function to call with a line of progress. If stderr is no terminal, one is printed now and then."""
+    if not sys.stderr.isatty():
+        yield _now_and_then()
+        return
+    from rich.console import Console
+
+    with Console(stderr=True, highlight=False).status("") as status:
+        yield status.update
+
+
+def _now_and_then() -> Callable[[str], None]:
+    printed_s = time.monotonic()
+
+    def show(line: str) -> None:
+        nonlocal printed_s
+        if time.monotonic() - printed_s >= PRINT_EVERY_S:
+            printed_s = time.monotonic()
+            note(line)
+
+    return show

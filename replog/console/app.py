@@ -1,23 +1,111 @@
-"""The console's pages. Nothing here changes anything."""
+"""The console's pages, who may look at them, and the stream of events. Nothing here changes anything."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Set
 from importlib.resources import files
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replog.common.addresses import number_in
-from replog.console.events import Events
-from replog.console.guard import Guard
 from replog.console.watcher import Watcher
 from replog.topic import TopicPartition
 
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
+LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})
+ALIVE_S = 10.0  # a sign of life if there is no news
+SEND_S = 20.0  # a browser that takes nothing for so long is dropped; it comes back by itself
+RETRY_MS = 2000
 MAX_VIEWERS = 100
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+class Guard:
+    """Refuses another site whose name points here (DNS rebinding), or whose page has a browser ask. `hosts`: the
+    console's names; None: its certificate has them."""
+
+    def __init__(self, app: ASGIApp, hosts: Set[str] | None) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        refusal = self._refusal(Headers(scope=scope))
+        app = PlainTextResponse(refusal, 403) if refusal else self._app
+        await app(scope, receive, guarded)
+
+    def _refusal(self, headers: Headers) -> str:
+        host = headers.get("host", "").lower()
+        host = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+        if self._hosts is not None and host not in self._hosts:
+            return f"this console is not {host[:100]!r}; open it as one of {', '.join(sorted(self._hosts))}\n"
+        asked_by = headers.get("sec-fetch-site", "none")
+        if asked_by not in ("none", "same-origin") and headers.get("sec-fetch-mode") != "navigate":
+            return "this console answers its own page only\n"
+        return ""
+
+
+class Events:
+    """An ASGI response. It writes when the browser has taken the event before, so nothing is queued here."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self._watcher = watcher
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        left = asyncio.create_task(_left(receive))
+        sending = asyncio.create_task(self._send(send))
+        self._watcher.come()
+        try:
+            await asyncio.wait({left, sending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._watcher.go()
+            left.cancel()
+            sending.cancel()
+            await asyncio.gather(left, sending, return_exceptions=True)
+
+    async def _send(self, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        heard, text = 0, f"retry: {RETRY_MS}\n\n"
+        while True:
+            async with asyncio.timeout(SEND_S):
+                await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+            ticked, board = self._watcher.ticked, self._watcher.board
+            if board.tick == heard:
+                try:
+                    async with asyncio.timeout(ALIVE_S):
+                        await ticked.wait()
+                except TimeoutError:
+                    text = "event: alive\ndata: \n\n"
+                    continue
+            text, heard = f"data: {board.since(heard)}\n\n", board.tick
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def console_app(watcher: Watcher, hosts: Set[str] | None) -> ASGIApp:

@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import logging
 import signal
+import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -10,17 +13,67 @@ import uvicorn
 
 from replog.client.admin import Admin
 from replog.common.addresses import is_loopback, parse_address
-from replog.console.app import console_app
+from replog.console.app import LOCAL, console_app
 from replog.console.board import Board
-from replog.console.certificates import Certificates
-from replog.console.guard import LOCAL
 from replog.console.watcher import Watcher
 from replog.errors import ErrorCode
+from replog.rpc.tls import LOOK_S, stamps_of
 from replog.rpc.transports import client_tls
+
+logger = logging.getLogger(__name__)
+
 
 TIMEOUT_MS = 5000  # one request to the cluster
 CONNECTIONS = 300
 STOP_S = 2  # otherwise it would not stop while a stream is open
+
+
+class Certificates:
+    """Two PEM files: the key and chain that browsers are shown, and the authorities of browsers that are let in.
+
+    A new connection uses what the files hold now. A file that cannot be used changes nothing."""
+
+    def __init__(self, keystore: Path, truststore: Path) -> None:
+        """Raises INVALID_CONFIG that names the file."""
+        self._keystore, self._truststore = keystore, truststore
+        self._stamps = stamps_of(self._keystore, self._truststore)
+        try:
+            self._now = self._read()
+        except (OSError, ssl.SSLError) as error:
+            raise ErrorCode.INVALID_CONFIG.error(
+                f"--keystore {keystore}, with the authorities of {truststore}: {error}"
+            ) from None
+        self._looked = time.monotonic()
+
+    def context(self) -> ssl.SSLContext:
+        """Return a server's context. It is replaced by the newest before a connection is shown a certificate."""
+        self._now.sni_callback = self._choose
+        return self._now
+
+    def _choose(self, connection: ssl.SSLObject, _name: str | None, _first: ssl.SSLContext) -> None:
+        self._look()
+        connection.context = self._now
+
+    def _look(self) -> None:
+        if time.monotonic() - self._looked < LOOK_S:
+            return
+        self._looked = time.monotonic()
+        try:
+            if (stamps := stamps_of(self._keystore, self._truststore)) != self._stamps:
+                self._now, self._stamps = self._read(), stamps
+                logger.info("TLS: new certificates from %s and %s are in use", self._keystore, self._truststore)
+        except (OSError, ssl.SSLError) as error:
+            logger.warning("TLS: the certificates from before stay in use: %s: %s", self._keystore, error)
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.num_tickets = 0  # otherwise a resumed session would not be asked for a certificate again
+        context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+        context.load_verify_locations(self._truststore)
+        context.load_cert_chain(self._keystore)
+        return context
 
 
 def serve(bootstrap: str, listener: str, keystore: Path | None, audit: Path | None) -> None:

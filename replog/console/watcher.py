@@ -1,6 +1,8 @@
 """One poll for all viewers, while somebody looks. It takes at most a fifth of the time."""
 
 import asyncio
+import json
+import shlex
 import time
 from collections.abc import Coroutine
 from dataclasses import asdict
@@ -9,7 +11,6 @@ from typing import Any
 
 from replog.client.admin import Admin
 from replog.client.descriptions import BrokerDescription, ClusterDescription, LogDirDescription
-from replog.console.audit_report import audit_report
 from replog.console.board import Board
 from replog.errors import ReplogError
 from replog.metadata.standing_audit import StandingAudit
@@ -18,6 +19,10 @@ POLL_S = 1.0  # the least rest after a poll
 REST = 4  # a rest is at least so many times as long as the poll
 BROKERS_S = 0.5  # how long a poll waits for brokers; slower ones are in a later poll
 DISKS_S = 10.0  # how often log directories and the report of the audit are read
+SUMMARY = "summary.json"
+MAX_BYTES = 64 << 20
+SHOWN = 50  # findings
+_FINDING = ("class", "topic", "partition", "first_offset", "last_offset", "wrong_replica", "why", "remedy")
 
 
 class Watcher:
@@ -189,3 +194,27 @@ def _standing(audit: StandingAudit) -> dict[str, Any]:
     """Return the report without the offset of each partition."""
     names = ("verdict", "level", "at_ms", "consistent_at_ms", "partitions", "diverged", "diverged_partitions")
     return {name: getattr(audit, name) for name in names}
+
+
+def audit_report(directory: Path) -> dict[str, Any]:
+    """Read the verdict and the first findings, or say under `trouble` why they are not known. Waits for a disk."""
+    path = directory / SUMMARY
+    explain = f"replog audit explain --report-dir {shlex.quote(str(directory))}"
+    try:
+        with path.open("rb") as file:
+            content, changed = file.read(MAX_BYTES + 1), path.stat().st_mtime
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"more than {MAX_BYTES >> 20} MiB")
+        summary = json.loads(content)
+        findings = summary["findings"]
+        return {
+            "at": int(changed * 1000),
+            "explain": explain,
+            "count": sum(summary["classes"].values()),
+            "findings": [{name: finding[name] for name in _FINDING} for finding in findings[:SHOWN]],
+            **{name: summary[name] for name in ("verdict", "level", "partitions_compared", "complete")},
+        }
+    except FileNotFoundError:
+        return {"trouble": f"there is no {path} yet; make it with: replog audit run --report-dir {directory}"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return {"trouble": f"{path} is not the summary of an audit: {error}"}

@@ -1,27 +1,31 @@
 """The whole demo: replicate real records through a crash, prove that nothing was lost, find a flipped bit."""
 
 import asyncio
+import os
 import shutil
 import signal
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from replog.client import Admin
 from replog.command.audit_process import AuditRun, run_audit
-from replog.command.ending import PROBLEM_FOUND
-from replog.command.packages import SPARK, require
+from replog.command.ending import PROBLEM_FOUND, SPARK, require
 from replog.demo import dataset
-from replog.demo.corrupt import flip_payload_bit
-from replog.demo.narrator import Narrator
 from replog.demo.traffic import Tracker, drained, produce_through_a_crash, read_back
 from replog.errors import ErrorCode
 from replog.local_cluster.local_cluster import LocalCluster
+from replog.log.files.names import LOG_SUFFIX, base_offset_of
+from replog.log.formats.batch import HEADER_SIZE, iterate_batches
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.rpc.daemons import of_commands
 from replog.simulator.checks.anomalies import find_anomalies
@@ -35,6 +39,46 @@ CRASH_AFTER = 0.3  # the share of records before the crash
 FAILOVER_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 10.0  # the limit for the last stop
 SHOWN = 20
+FLIPPED = 0x01
+
+
+class Narrator:
+    """Prints to stdout, and keeps the checks that failed."""
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False)
+        self.failures: list[str] = []
+        self._started = monotonic()
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """Show a spinner on a terminal while a step runs; `done` prints the outcome."""
+        self._started = monotonic()
+        with self.console.status(title):
+            yield
+
+    @contextmanager
+    def counted(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show a bar on a terminal while a step runs; yield the function that sets its count."""
+        self._started = monotonic()
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        bar = Progress(
+            *columns, TimeElapsedColumn(), console=self.console, transient=True, disable=not self.console.is_terminal
+        )
+        with bar:
+            task = bar.add_task(title, total=total)
+            yield lambda count: bar.update(task, completed=count)
+
+    def done(self, outcome: str, holds: bool = True) -> None:
+        """Print the last step's outcome. If it does not hold, the demo fails."""
+        mark = "[green]✓[/]" if holds else "[red]✗[/]"
+        self.console.print(f"{mark} {outcome} [dim]({monotonic() - self._started:.1f} s)[/]", soft_wrap=True)
+        if not holds:
+            self.failures.append(outcome)
+
+    def tell(self, line: str) -> None:
+        """Print something that happens within a step."""
+        self.console.print(f"  {line}", soft_wrap=True)
 
 
 def run(directory: Path | None) -> int:
@@ -234,3 +278,37 @@ def _busiest_leader(metadata: Any, acknowledged: Counter[int]) -> tuple[int, set
 
     chosen = max(led, key=weight)
     return chosen, led[chosen]
+
+
+class Corruption(NamedTuple):
+    """The flipped bit, which an audit must report as these offsets."""
+
+    path: Path
+    position: int  # the byte in the file
+    base_offset: int  # the batch's
+    last_offset: int
+
+
+def flip_payload_bit(replica: Path, below_offset: int) -> Corruption:
+    """Flip one bit in the middle of a batch's payload, in the batch in the middle of those below `below_offset`.
+
+    `replica` is a partition's directory, `below_offset` its high watermark, so that the batch is committed. Raises
+    ValueError if the replica has no such batch."""
+    candidates: list[tuple[Path, int, int, int, int]] = []
+    for path in sorted(replica.glob(f"*{LOG_SUFFIX}")):
+        if base_offset_of(path.name) is None:
+            continue
+        for position, header in iterate_batches(path.read_bytes()):
+            if header.last_offset < below_offset and header.size > HEADER_SIZE:
+                candidates.append((path, position, header.size, header.base_offset, header.last_offset))
+    if not candidates:
+        raise ValueError(f"{replica} has no batch with a payload below offset {below_offset}")
+    path, start, size, base_offset, last_offset = candidates[len(candidates) // 2]
+    position = start + HEADER_SIZE + (size - HEADER_SIZE) // 2
+    fd = os.open(path, os.O_RDWR)
+    try:
+        (byte,) = os.pread(fd, 1, position)
+        os.pwrite(fd, bytes([byte ^ FLIPPED]), position)
+    finally:
+        os.close(fd)
+    return Corruption(path, position, base_offset, last_offset)

@@ -18,21 +18,31 @@ from replog.config.properties import load_properties
 from replog.controller.cluster_state import new_cluster_id
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import etcds, probe
-from replog.local_cluster.cluster_file import BROKER, CONTROLLER, ETCD, ClusterFile, EtcdMember, LocalMember
-from replog.local_cluster.log_files import loading, why_ended
+from replog.local_cluster.cluster_file import (
+    BROKER,
+    CONTROLLER,
+    ETCD,
+    ClusterFile,
+    EtcdMember,
+    LocalMember,
+    MemberStatus,
+    incomplete,
+    member_status,
+)
 from replog.local_cluster.ports import free_port, is_free
+from replog.local_cluster.probe import PATIENCE_S, Progress, wait_for
 from replog.local_cluster.processes import (
     ProcessId,
     ProcessState,
+    loading,
     send_signal,
     spawn,
     state_of,
     terminate,
     wait_until_stopped,
+    why_ended,
 )
 from replog.local_cluster.settings import LocalSettings
-from replog.local_cluster.status import MemberStatus, incomplete, member_status
-from replog.local_cluster.waiting import PATIENCE_S, Progress, wait_for
 from replog.log.files.replacing import write_atomically
 from replog.rpc.health import READY
 from replog.rpc.tls import Tls

@@ -1,11 +1,14 @@
-"""Asks a process if it serves and what it knows, with blocking calls that have deadlines."""
+"""Asks a process if it serves and what it knows, with blocking calls that have deadlines; waits as long as there is
+progress."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from replog.errors import ReplogError
+from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.grpcio.credentials import blocking_channel
 from replog.rpc.grpcio.status import from_rpc_error
@@ -15,6 +18,9 @@ from replog.rpc.tls import Tls
 from replog.rpc.v1 import log_pb2
 
 CALL_TIMEOUT_S = 2.0
+PATIENCE_S = 60.0  # the longest time without any progress
+TELL_S = 5.0  # the time between two lines about a long wait
+POLL_S = 0.1  # the pause between two looks; as long as a look if that took longer, since it takes CPU
 
 
 def is_serving(address: str, tls: Tls | None = None, service: str = "") -> bool:
@@ -48,3 +54,26 @@ def call(address: str, method: Method, request: Any, timeout_s: float, tls: Tls 
             return multi_callable(request, timeout=timeout_s)
         except grpc.RpcError as error:
             raise from_rpc_error(error, address) from None
+
+
+Progress = Callable[[str], None]
+
+
+def wait_for(
+    missing: Callable[[], str], failure: str, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None
+) -> None:
+    """Wait until nothing is missing. Raises REQUEST_TIMED_OUT once `missing` returned nothing new for `patience_s`."""
+    said = set[str]()
+    told_at = moved_at = asked_at = time.monotonic()
+    while reason := missing():
+        now = time.monotonic()
+        if reason not in said:
+            said.add(reason)
+            moved_at = now
+        if now >= moved_at + patience_s:
+            raise ErrorCode.REQUEST_TIMED_OUT.error(f"{failure}: {reason}, and no progress in {patience_s:g} s")
+        if now >= told_at + TELL_S:
+            progress(f"waiting: {reason}")
+            told_at = now
+        time.sleep(max(POLL_S, now - asked_at))
+        asked_at = time.monotonic()

@@ -1,10 +1,11 @@
 """Starts and signals processes of a local cluster, which are known by their id *and* their start time (from /proc).
 
 Process ids are used again. A signal goes only to a process that has the id and was started at the noted time, otherwise
-a state file that outlived a reboot could stop somebody else's process."""
+a state file that outlived a reboot could stop somebody else's process. What a process says last is in its log file."""
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
@@ -15,6 +16,10 @@ from pathlib import Path
 
 POLL_S = 0.02
 PYTHON = (sys.executable, "-P")
+LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
+_LOADING = re.compile(r'"progress": "([^"]*)", "event": "loading logs"')
+_ENDED = "error: "
+_OF_LOG = re.compile(r"[{(]|\d{4}-\d\d-\d\dT")  # a line of JSON or for people, or a remark of `log_tail`
 
 
 class ProcessState(Enum):
@@ -101,3 +106,31 @@ def _stat(pid: int) -> tuple[str, int, int] | None:
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the command's name, in brackets, may hold anything
     return fields[0], int(fields[19]), int(fields[17])
+
+
+def log_tail(path: Path) -> str:
+    """Return the last lines, indented, for an error message."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - LOG_TAIL_BYTES))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError as error:
+        return f"(cannot read it: {error})"
+    return "\n".join("  " + line for line in lines[-LOG_TAIL_LINES:]) or "  (it is empty)"
+
+
+def loading(path: Path) -> str:
+    """Return the progress of a broker that loads its logs, if it logs any."""
+    told = _LOADING.findall(log_tail(path))
+    return f", {told[-1]}" if told else ""
+
+
+def last_words(path: Path) -> str:
+    """Return the reason why a process ended by itself, which is its last line; empty if it said none."""
+    last = log_tail(path).splitlines()[-1].strip()
+    return "" if _OF_LOG.match(last) else last.removeprefix(_ENDED)
+
+
+def why_ended(path: Path) -> str:
+    """Return why a process ended, as far as it said so, and where its log is."""
+    return f"{last_words(path) or 'without a word'} (log: {path})"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.audit import BATCH_BYTES, DUMP, HASHES, KIB, LEVELS, MIN_GIB, REPLICAS, Replicas
+from benchmarks.audit import BATCH_BYTES, HASHES, KIB, LEVELS, MIN_GIB, REPLICAS, Replicas
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.topic import TopicPartition
 from spark_jobs.replicas.describe import describe
@@ -32,7 +32,6 @@ def test_replicas_are_whole_and_the_same(tmp_path):
 def test_every_figure_comes_out_of_a_small_run(run_benchmark, tmp_path):
     report, _ = run_benchmark("audit", "--rounds", 1, "--gib", MIN_GIB, "--directory", tmp_path, timeout_s=900)
     figures = report["figures"]
-    assert {*LEVELS, "sha256sum"} <= figures.keys() <= {*LEVELS, *HASHES, DUMP}, report
-    assert (report["no_kafka"] is None) == (DUMP in figures), report
+    assert {*LEVELS, "sha256sum"} <= figures.keys() <= {*LEVELS, *HASHES}, report
     shares = {name: figure["bytes_read"] / report["log_bytes"] for name, figure in figures.items()}
     assert shares["digest"] < shares["index"] < 0.01 < 1 < shares["deep"], shares

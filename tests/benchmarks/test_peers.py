@@ -6,9 +6,8 @@ from typing import NoReturn
 
 import pytest
 
-from benchmarks.load import Load
 from benchmarks.peers.kafka import KafkaPeer
-from benchmarks.peers.peer import CLIENT, FAILED, CannotRun, Settings, answered
+from benchmarks.peers.peer import CLIENT, FAILED, CannotRun, Load, Settings, answered
 from benchmarks.peers.quick import dropped, guarded
 from benchmarks.peers.raw import FOLLOWERS, WARM_UP, RawPeer
 from benchmarks.peers.rows import (

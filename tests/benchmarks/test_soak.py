@@ -1,4 +1,4 @@
-"""The soak judges what it measured; a short one loses no record."""
+"""The soak judges what it measured."""
 
 import pytest
 
@@ -37,45 +37,22 @@ def test_too_few_samples_are_not_judged():
         growth(samples(lambda _: 80, seconds=30), 100)
 
 
-def figures(**changed):
-    told = {
-        "writer": {"sent": [3, 2], "acknowledged": 5, "failed": 0, "errors": [], "longest_s": 0.3},
-        "reader": {"read": [3, 2], "wrong": 0, "examples": []},
-        "passer-by": {"topics": 4},
-    }
-    for name, fields in changed.items():
-        told[name] |= fields
-    return {
-        "seconds": 7200.0, "seed": 1, "broken": [], "kills": 40, "told": told, "growth": {"broker-1": dict(FLAT)}
-    }  # fmt: skip
-
-
-def test_a_record_that_is_lost_doubled_or_not_acknowledged_is_found_and_memory_that_grew():
-    assert faults(figures()) == []
-    assert faults(figures(reader={"read": [3, 1]})) == ["sent [3, 2], read [3, 1], out of turn []"]
-    doubled = figures(reader={"wrong": 1, "examples": ["steady-0: record 2 instead of 3"]})
-    assert faults(doubled) == ["sent [3, 2], read [3, 2], out of turn ['steady-0: record 2 instead of 3']"]
-    lost = figures(writer={"acknowledged": 4, "failed": 1, "errors": ["timed out"]})
-    assert faults(lost) == ["5 records sent, 4 acknowledged: ['timed out']"]
-    grown = figures()
-    grown["growth"]["broker-1"]["after_mib"] = 86.0
+def test_memory_that_grew_and_what_broke_are_found():
+    figures = {"seconds": 7200.0, "kills": 40, "passed": 9, "records": 5, "broken": [], "growth": {"broker-1": FLAT}}
+    assert faults(figures) == []
+    assert shown(figures).endswith("Found: nothing.")
+    grown = figures | {"growth": {"broker-1": FLAT | {"after_mib": 86.0}}}
     assert faults(grown) == ["broker-1 grew from 80.0 to 86.0 MiB, by more than 5.0"]
-    assert faults(figures() | {"broken": ["OSError()"]}) == ["OSError()"]
-
-
-def test_what_a_run_found_is_told():
-    assert "2 out of turn" in shown(figures(reader={"wrong": 2}))
-    assert shown(figures()).endswith("Found: nothing.")
+    assert faults(figures | {"broken": ["OSError()"]}) == ["OSError()"]
+    assert shown(figures | {"broken": ["OSError()"]}).endswith("Found: OSError().")
 
 
 @pytest.mark.processes
-def test_a_short_soak_kills_a_broker_and_loses_and_doubles_no_record():
+def test_a_short_soak_kills_a_broker_and_breaks_nothing():
     """Memory is not judged: caches are still filling."""
     ran = run(seconds=40.0, seed=1, note=print)
     assert ran["broken"] == []
     assert ran["kills"] >= 1
-    assert ran["told"]["writer"]["acknowledged"] == sum(ran["told"]["writer"]["sent"]) > 1000
-    assert ran["told"]["reader"]["read"] == ran["told"]["writer"]["sent"], ran["told"]
-    assert ran["told"]["reader"]["wrong"] == 0, ran["told"]
-    assert ran["told"]["passer-by"]["cancelled_read"] > 20, ran["told"]
-    assert set(ran["growth"]) == {"controller", "broker-1", "writer", "reader", "passer-by"}
+    assert ran["records"] > 500
+    assert ran["passed"] > 20
+    assert set(ran["growth"]) == {"controller", "broker-1", "client-1", "client-2"}

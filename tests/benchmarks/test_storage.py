@@ -9,10 +9,9 @@ pytestmark = pytest.mark.processes
 
 def test_every_figure_has_both_sides_and_its_ratio(tmp_path):
     figures = list(Bench(tmp_path, rounds=1, mebibytes=MIN_MEBIBYTES, note=lambda _: None).run())
-    assert len({figure.name for figure in figures}) == len(figures) == 11
+    assert len({figure.name for figure in figures}) == len(figures) == 8
     for figure in figures:
         assert figure.plain > 0, figure
         assert figure.ours > 0, figure
-        per_time = figure.ours / figure.plain if figure.unit == "MB/s" else figure.plain / figure.ours
-        assert figure.ratio == pytest.approx(per_time), figure
+        assert figure.ratio == pytest.approx(figure.ours / figure.plain), figure
     assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from docsite.places import ABOVE
+from docsite.hook import ABOVE
 from tests.docs.tree import DOCUMENTS, ROOT
 
 

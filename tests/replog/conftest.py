@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.local_cluster.log_files import log_tail
+from replog.local_cluster.processes import log_tail
 from replog.rpc.transports import CLIENT_CONFIG
 from tests.replog.processes.commands import Commands, Replog
 from tests.replog.secure import SECURE, same_certificate_afterwards, secure_local_clusters

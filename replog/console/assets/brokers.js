@@ -1,7 +1,6 @@
 // Brokers with their disks, controllers, and the last audit.
-import { byId, make, setChildren, setText } from "./dom.js";
+import { byId, bytes, count, day, make, number, setChildren, setText } from "./page.js";
 import { perBroker, state } from "./state.js";
-import { bytes, count, day, number } from "./words.js";
 
 const SLOW_MS = 100; // a step of the event loop that is worth showing
 const TAGS = { active: ["s-in-sync", "✓"], cordoned: ["s-not-preferred", "⊘"], stopping: ["s-moving", "→"], fenced: ["s-offline", "✕"] };

@@ -1,9 +1,8 @@
 // Listens to the console, and shows what it says, once a frame at most.
 import { showAudit, showBrokers } from "./brokers.js";
-import { showOverview } from "./overview.js";
+import { showOverview, showTimeline } from "./overview.js";
 import { beginPartitions, showPartitions } from "./partitions.js";
 import { state, take } from "./state.js";
-import { showTimeline } from "./timeline.js";
 
 let due = false;
 function show() {

@@ -1,5 +1,5 @@
 // The state that the console has sent so far.
-import { STATES } from "./words.js";
+import { STATES } from "./page.js";
 
 export const state = { rows: new Map(), parts: {}, changes: [], heard: 0, connected: false };
 const KEPT_CHANGES = 200;

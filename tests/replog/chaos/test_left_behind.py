@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from replog.chaos import world as chaos_world
-from replog.chaos.strain import Starved
+from replog.chaos.world import Starved
 from tests.replog.server.broker.conftest import InProcessCluster, cluster
 
 __all__ = ["cluster"]

@@ -5,8 +5,7 @@ import struct
 
 import pytest
 
-from replog.chaos.frames import ETHERNET_BYTES, _checksum, reset_for
-from replog.chaos.switch import MAC_PREFIX, QUEUE_S, Rule, Switch
+from replog.chaos.switch import ETHERNET_BYTES, MAC_PREFIX, QUEUE_S, Rule, Switch, _checksum, reset_for
 
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.cli.log_dump import dump_paths
+from replog.cli.log_reports import dump_paths
 from replog.log.directories.partition_metadata import read_topic_id
 from tests.damage.vocabulary import flip
 from tests.replog.log_tools.verify.directories import broker, file, write_log_directory

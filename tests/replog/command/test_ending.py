@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
 
 import replog
-from replog.command.ending import READER_GONE, run
+from replog.command.ending import READER_GONE, SPARK, BadUse, require, run
 from replog.errors import ErrorCode, ReplogError
 
 
@@ -89,3 +90,16 @@ def test_commands_have_no_thread_that_ctrl_c_would_wait_for():
         "await asyncio.to_thread(cluster.kill, victim)",
         "await asyncio.to_thread(cluster.start, victim)",
     }
+
+
+def test_what_is_missing_is_named_with_the_versions_that_are_wanted(monkeypatch):
+    require("typer", "rich")
+    monkeypatch.setattr("replog.command.ending.find_spec", {"typer": "there"}.get)
+    with pytest.raises(BadUse) as bad_use:
+        require("typer", "pyspark", "of-no-extra")
+    assert str(bad_use.value) == "missing: pyspark, of-no-extra; install them: pip install 'pyspark>=4.2' 'of-no-extra'"
+
+
+def test_spark_needs_what_its_extra_says():
+    extra = [line.partition(">")[0] for line in requires("replog") or [] if line.endswith("extra == 'spark'")]
+    assert sorted(extra) == sorted(SPARK)

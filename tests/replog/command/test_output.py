@@ -2,7 +2,10 @@
 
 import json
 
-from replog.command.output import PAGE, Format, print_rows
+import pytest
+
+from replog.command.ending import tell
+from replog.command.output import PAGE, Format, harmless, note, print_rows
 
 
 def test_a_long_listing_comes_in_tables_of_a_thousand_rows_and_json_in_one_piece(capsys):
@@ -36,3 +39,26 @@ def test_tables_say_bytes_in_units_and_json_as_numbers(capsys):
     assert [line.split() for line in shown.splitlines()[2:]] == [["71.4", "GB", "-"], ["22.9", "kB", "7", "B"]]
     print_rows(rows, {"size": "size"}, Format.JSON)
     assert json.loads(capsys.readouterr().out) == rows
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("t-0", "t-0"),
+        ("größe", "größe"),
+        ("\x1b[2J\x07", "\\x1b[2J\\x07"),
+        ("a\rb\u202e", "a\\rb\\u202e"),
+        ("\udcff", "\\udcff"),  # a byte that is no UTF-8
+        ("two\nlines\tof it", "two\nlines\tof it"),
+    ],
+)
+def test_what_a_terminal_would_obey_or_cannot_show_is_escaped(name, shown, capsys):
+    assert harmless(name) == shown
+    note(name)
+    tell("error", name, 1)
+    print_rows([{"file": name}], {"file": "FILE"}, Format.TABLE)
+    seen = capsys.readouterr()
+    for text in (seen.out, seen.err):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert seen.err == f"{shown}\nerror: {shown}\n"

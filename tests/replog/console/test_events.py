@@ -3,14 +3,14 @@
 import asyncio
 
 from replog.client.admin import Admin
-from replog.console import events
+from replog.console import app
+from replog.console.app import Events
 from replog.console.board import Board
-from replog.console.events import Events
 from replog.console.watcher import Watcher
 
 
 async def test_a_viewer_that_takes_nothing_holds_nobody_up_and_is_dropped(monkeypatch):
-    monkeypatch.setattr(events, "SEND_S", 0.05)
+    monkeypatch.setattr(app, "SEND_S", 0.05)
     never = asyncio.Event()
 
     async def silent(*_: object) -> None:

@@ -40,7 +40,7 @@ async def test_over_tls_only_who_shows_a_certificate_of_the_authority_is_let_in(
 
 
 async def test_new_certificates_are_used_for_the_connections_that_come_then(files, tmp_path, monkeypatch):
-    monkeypatch.setattr("replog.console.certificates.LOOK_S", 0.0)
+    monkeypatch.setattr("replog.console.process.LOOK_S", 0.0)
     other = tmp_path / "other"
     other.mkdir()
     authority.init(other, "a-cluster")

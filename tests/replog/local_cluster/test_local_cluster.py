@@ -14,9 +14,9 @@ import pytest
 
 from replog.client import SyncAdmin
 from replog.errors import ErrorCode, ReplogError
+from replog.local_cluster.cluster_file import MemberStatus
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, send_signal
-from replog.local_cluster.status import MemberStatus
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes

@@ -15,6 +15,7 @@ from benchmarks.attackers import (
     SLACK,
     UNREAD_BUDGET,
     VICTIM,
+    UnfinishedMessage,
     ask_for_empty_partitions,
     bulk_request,
     fetch_streams,
@@ -26,8 +27,7 @@ from benchmarks.attackers import (
     single_fetches,
     unfinished_messages,
 )
-from benchmarks.measure import peak_bytes, reset_peak, rss_bytes
-from benchmarks.unfinished import UnfinishedMessage
+from benchmarks.harness import peak_bytes, reset_peak, rss_bytes
 from replog.client import Admin, Producer
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks.unfinished import unfinished
+from benchmarks.attackers import unfinished
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import limits, methods
 from replog.rpc.codec import pieces_of

@@ -1,14 +1,14 @@
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.local_cluster import waiting
-from replog.local_cluster.waiting import wait_for
+from replog.local_cluster import probe
+from replog.local_cluster.probe import wait_for
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(waiting, "POLL_S", 0.02)
-    monkeypatch.setattr(waiting, "TELL_S", 0.05)
+    monkeypatch.setattr(probe, "POLL_S", 0.02)
+    monkeypatch.setattr(probe, "TELL_S", 0.05)
 
 
 def test_a_wait_is_as_long_as_there_is_progress_and_says_how_far_it_is():

@@ -10,8 +10,7 @@ import pytest
 
 from replog.chaos import run as chaos_run
 from replog.chaos.run import FAILED, STARVED, VACUOUS, Vacuous
-from replog.chaos.strain import Account, Starved, account, strain
-from replog.chaos.world import ChaosWorld
+from replog.chaos.world import Account, ChaosWorld, Starved, account, strain
 from replog.errors import ErrorCode, ReplogError
 
 CORES = os.cpu_count() or 1

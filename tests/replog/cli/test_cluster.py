@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from replog.cli.cluster_description import cluster_facts
+from replog.cli.cluster import cluster_facts
 from replog.metadata.standing_audit import StandingAudit
 from replog.release import VERSION
 from replog.topic import TopicPartition

@@ -1,17 +1,31 @@
 """A broker leaves the cluster, and a plan is carried out, on brokers in this process."""
 
 import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from replog.cli import partition_moves
-from replog.cli.decommission import cancel, decommission, forget_when_stopped, targets_without
-from replog.cli.partition_moves import carry_out, order, wait_until_known
-from replog.cli.reassign import generated, progress_of
+from replog.cli import moves
+from replog.cli.asking import by_hand
+from replog.cli.moves import (
+    NEARING_EVERY_S,
+    Nearing,
+    carry_out,
+    decommission,
+    forget_when_stopped,
+    order,
+    stay,
+    targets_without,
+    wait_until_known,
+)
+from replog.cli.partition import generated, progress_of
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import cluster
 from tests.replog.server.broker.conftest import InProcessCluster, batch
+from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 
 __all__ = ["cluster"]
 
@@ -91,12 +105,12 @@ async def test_a_plan_that_is_refused_in_part_says_how_much_of_it_moves(cluster:
 async def test_a_move_that_somebody_cancelled_is_not_taken_for_done(cluster: InProcessCluster, monkeypatch):
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", partitions=1, replication_factor=1)
-    monkeypatch.setattr(partition_moves, "SEEN_WITHIN_S", 0.1)
+    monkeypatch.setattr(moves, "SEEN_WITHIN_S", 0.1)
     async with cluster.admin() as admin:
         with pytest.raises(ReplogError, match="1 of 1 partitions, such as t-0, are not on the brokers of the plan"):
             await wait_until_known(admin, {TopicPartition("t", 0): (1, 2)})
         await carry_out(admin, {TopicPartition("t", 0): (1, 2)}, TIMEOUT_S)
-        monkeypatch.setattr(partition_moves, "SEEN_WITHIN_S", TIMEOUT_S)
+        monkeypatch.setattr(moves, "SEEN_WITHIN_S", TIMEOUT_S)
         await wait_until_known(admin, {TopicPartition("t", 0): (1, 2)})
 
 
@@ -158,8 +172,8 @@ async def test_a_decommission_that_is_cancelled_leaves_nothing_behind(cluster, n
             await leaving
         assert "broker 1 still gets no new replicas, and moves that have begun go on" in said[-1]
         assert "decommission 1 --cancel" in said[-1]
-        assert await cancel(admin, 1) == 3
-        assert await cancel(admin, 1) == 0
+        assert await stay(admin, 1) == 3
+        assert await stay(admin, 1) == 0
     assert {(state.reassigning, state.throttle) for state in image.partitions.values()} == {(False, 0)}
     assert image.broker_configs == {1: by_hand}
 
@@ -188,7 +202,7 @@ async def test_a_topic_that_is_deleted_meanwhile_is_passed_over(cluster, monkeyp
     """Whether its partitions wait for their turn or move already."""
     await begun(cluster, 3)
     await cluster.create_topic("u", partitions=1, replication_factor=2)
-    monkeypatch.setattr(partition_moves, "AT_ONCE", 1)
+    monkeypatch.setattr(moves, "AT_ONCE", 1)
     plan = {TopicPartition("t", 0): (2, 3), TopicPartition("t", 1): (2, 3), TopicPartition("u", 0): (2, 3)}
     async with cluster.admin() as admin:
         moving = asyncio.create_task(carry_out(admin, plan, TIMEOUT_S))
@@ -199,3 +213,81 @@ async def test_a_topic_that_is_deleted_meanwhile_is_passed_over(cluster, monkeyp
         assert cluster.controller.state.image.partitions[TopicPartition("u", 0)].replicas == (2, 3)
         assert await carry_out(admin, {TopicPartition("t", 2): (2, 3)}, TIMEOUT_S) == {TopicPartition("t", 2)}
     assert "1 partitions are not there, such as t-2" in capsys.readouterr().err
+
+
+WRITTEN = 200_000  # bytes ten times a second: 2 MB/s
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[VirtualPair]:
+    pair = VirtualPair(tmp_path, replica_fetch_response_max_bytes=WRITTEN)
+    pair.start(3)
+    yield pair
+    pair.dispose()
+
+
+def told(pair: VirtualPair, throttle: int, seconds: int, written: int = WRITTEN) -> str:
+    """What is found to hold the move of the partition to broker 3, after so long."""
+    nearing = []
+
+    async def look(target: list[int] | None = None) -> None:
+        async with pair.admin() as admin:
+            if target is not None:
+                assert (await admin.alter_partition_reassignments({TP: target}, throttle))[TP] is None
+                nearing.append(Nearing(admin))
+            nearing[0]._admin = admin
+            await nearing[0].look([TP])
+
+    pair.run(look([1, 2, 3]))
+    for _ in range(seconds):
+        if written:
+            pair.produce(*[written] * 10)
+        pair.loop.run_until(int(pair.loop.time()) + 1)
+        pair.run(look())
+        if why := nearing[0].why:
+            for _ in range(int(NEARING_EVERY_S) + 1):
+                pair.produce(*[written] * 10)
+                pair.loop.run_until(int(pair.loop.time()) + 1)
+            pair.run(look())
+            assert nearing[0].why == why, "as long as nothing comes nearer"
+            return str(why)
+    return ""
+
+
+def test_a_throttle_below_the_rate_of_writes_is_told_with_one_that_would_do(pair, capsys):
+    pair.create_topic(min_insync_replicas="1")
+    pair.produce(*[WRITTEN] * 10)
+    why = told(pair, 1_000_000, 60)
+    assert why.startswith("; broker 3 has come no nearer for ")
+    assert "2.0 MB/s are written to t-0, and the throttle is 1 MB/s; the same command with --throttle" in why
+    assert re.search(r"--throttle [45]000000 would do$", why), why
+    assert capsys.readouterr().err.strip() == why.removeprefix("; ")
+
+
+def test_nothing_is_told_of_a_move_that_comes_nearer_slowly(pair):
+    pair.create_topic(min_insync_replicas="1")
+    pair.produce(*[WRITTEN] * 200)
+    assert told(pair, 200_000, 90, written=0) == ""
+
+
+def test_what_was_throttled_by_hand_is_named(pair):
+    pair.create_topic(min_insync_replicas="1", leader_replication_throttled_replicas="*")
+    pair.produce(*[WRITTEN] * 20)
+
+    async def slow() -> None:
+        async with pair.admin() as admin:
+            await admin.alter_broker_configs(1, {"leader.replication.throttled.rate": "1"})
+
+    pair.run(slow())
+    why = told(pair, 0, 60)
+    assert why.endswith("; throttled by hand: replicas of topics t; bytes a second of brokers 1 (leader 1)")
+
+
+def test_nothing_is_throttled_by_hand(pair):
+    pair.create_topic()
+
+    async def described() -> str:
+        async with pair.admin() as admin:
+            return by_hand(await admin.describe_topics(), (await admin.describe_cluster()).brokers)
+
+    assert pair.run(described()) == ""

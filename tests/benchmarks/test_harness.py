@@ -3,8 +3,7 @@ import time
 
 import pytest
 
-from benchmarks.harness import environment
-from benchmarks.measure import CpuMeter, Latency, quantile
+from benchmarks.harness import CpuMeter, Latency, environment, quantile
 
 
 def test_a_quantile_is_a_value_that_enough_do_not_exceed():

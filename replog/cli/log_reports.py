@@ -1,0 +1,205 @@
+"""The work of `replog log dump`, `verify` and `rebuild-index`: a table, lines where it does not fit, or a JSON object a
+line. A dump prints rows as they are read, without a terminal as `name: value` pairs, like Kafka's DumpLogSegments."""
+
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, groupby, islice
+from pathlib import Path
+from typing import Any
+
+from replog.command.output import Format, harmless, note, print_rows, progress, text_or_base64
+from replog.errors import ErrorCode
+from replog.log.errors import LogStorageError
+from replog.log.files.names import LOG_SUFFIX
+from replog.log.formats.records import LogRecord
+from replog.log_tools.checker.findings import Finding, Severity
+from replog.log_tools.dump import BatchRow, CheckpointRow, DumpedRow, Unreadable, dump_file, files_of
+from replog.log_tools.rebuild import RebuiltIndex, RefusedSegment, rebuild
+from replog.log_tools.verify.partition import Options
+from replog.log_tools.verify.paths import log_bytes, path_kind, verify
+from replog.log_tools.verify.segment import VerifiedTotals
+
+ROWS_OF_A_TABLE = 500
+SHOWN_NOTES = 3
+_REBUILT = {"file": "FILE", "before": "BEFORE", "after": "AFTER", "result": "RESULT"}
+
+
+def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
+    """Print every row. Return True if one is damage, or a file could not be opened. Raises OSError, ReplogError."""
+    missing = [str(path) for path in paths if not path.is_file() and not path.is_dir()]
+    if missing:
+        raise ErrorCode.INVALID_REQUEST.error(f"no such file or directory: {', '.join(missing)}")
+    files = list(chain.from_iterable(map(files_of, paths)))
+    if not files:
+        raise ErrorCode.INVALID_REQUEST.error(f"no file of a log in {', '.join(map(str, paths))}")
+    damaged = False
+    for path in files:
+        try:
+            damaged |= _dump(path, deep, as_json)
+        except (LogStorageError, PermissionError, FileNotFoundError) as error:  # a running broker may delete it
+            note(f"error: {error.__cause__ or error}")
+            damaged = True
+    return damaged
+
+
+def _dump(path: Path, deep: bool, as_json: bool) -> bool:
+    rows = dump_file(path, records=deep)
+    if not as_json:
+        print(harmless(f"Dumping {path}"))
+        if sys.stdout.isatty():
+            return _print_tables(rows)
+    damaged = False
+    for row in rows:
+        damaged |= _is_damage(row)
+        fields = _dumped(row)
+        print(
+            json.dumps({"file": str(path), **fields}, ensure_ascii=False) if as_json else harmless(_dumped_line(fields))
+        )
+    return damaged
+
+
+def _is_damage(row: DumpedRow) -> bool:
+    return isinstance(row, Unreadable) or (isinstance(row, BatchRow) and not row.crc_valid)
+
+
+def _print_tables(rows: Iterator[DumpedRow]) -> bool:
+    """Print a table for each run of rows of a kind, at most `ROWS_OF_A_TABLE` in each. Return True if one is damage."""
+    damaged = False
+    for kind, run in groupby(rows, key=type):
+        while group := list(islice(run, ROWS_OF_A_TABLE)):
+            damaged |= any(map(_is_damage, group))
+            shown = [_dumped(row) for row in group]
+            columns = {name: name for fields in shown for name in fields if name != "kind"}
+            if kind is Unreadable:
+                columns = {"kind": "", **columns}
+            print_rows([{**dict.fromkeys(columns), **fields} for fields in shown], columns, Format.TABLE, _dumped_line)
+    return damaged
+
+
+def _dumped(row: DumpedRow) -> dict[str, Any]:
+    if isinstance(row, BatchRow):
+        return {"kind": "batch", **row.named()}
+    if isinstance(row, LogRecord):
+        return {
+            "kind": "record",
+            "offset": row.offset,
+            "timestamp": row.timestamp,
+            "key": text_or_base64(row.key),
+            "value": text_or_base64(row.value),
+            "headers": [[name, text_or_base64(value)] for name, value in row.headers],
+        }
+    if isinstance(row, CheckpointRow):
+        return {"kind": "checkpoint", **row.partition._asdict(), "offset": row.offset}
+    kind = "damage" if isinstance(row, Unreadable) else type(row).__name__
+    return {"kind": kind, **row._asdict()}
+
+
+def _dumped_line(fields: Mapping[str, Any]) -> str:
+    indent = "| " if fields["kind"] == "record" else ""
+    mark = {"damage": "DAMAGE ", "Unused": "unused "}.get(fields["kind"], "")
+    shown = (f"{name}: {value}" for name, value in fields.items() if name != "kind" and value not in ([], None))
+    return indent + mark + " ".join(shown)
+
+
+def verify_paths(paths: Sequence[Path], *, deep: bool, compacted: bool, as_json: bool) -> bool:
+    """Print all findings. Return True if one is a fault. Raises ReplogError for a path that cannot be verified."""
+    totals = VerifiedTotals()
+    started = time.monotonic()
+    with progress(sum(map(log_bytes, paths))) as on_bytes:
+        findings = []
+        for finding in verify(paths, Options(deep, compacted, on_bytes), totals):
+            findings.append(finding)
+            if as_json:
+                print(json.dumps(_found(finding), ensure_ascii=False), flush=True)
+    seconds = max(time.monotonic() - started, 1e-6)
+    if findings and not as_json:
+        _print_findings(findings)
+    faults = sum(finding.severity is Severity.FAULT for finding in findings)
+    note(
+        f"faults: {faults}, notes: {len(findings) - faults}; verified: segments {totals.segments}, batches "
+        f"{totals.batches}, records {totals.records}, bytes {totals.bytes} at {totals.bytes / seconds / 1e6:.1f} MB/s"
+    )
+    return faults > 0
+
+
+def _found(finding: Finding) -> dict[str, str | int | None]:
+    return {
+        "severity": finding.severity,
+        "kind": finding.kind.name,
+        "file": str(finding.file),
+        "position": finding.position,
+        "offset": finding.offset,
+        "found": finding.found.removeprefix(f"{finding.file}: "),
+        "meaning": finding.kind.meaning,
+    }
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    """Print the findings, and the meaning of each kind once, below the table."""
+    columns = {"severity": ""} | {name: name.upper() for name in ("kind", "file", "position", "offset", "found")}
+    print_rows([_found(finding) for finding in _folded(findings)], columns, Format.TABLE, _found_line)
+    for kind in dict.fromkeys(finding.kind for finding in findings):
+        print(f"{kind.name}: {kind.meaning}")
+
+
+def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yields all findings, but only the first few notes of a kind in a directory, and how many more there are."""
+    alike: defaultdict[object, list[Finding]] = defaultdict(list)
+    for number, finding in enumerate(findings):
+        is_note = finding.severity is Severity.NOTE
+        alike[(finding.kind, finding.file.parent) if is_note else number].append(finding)
+    for group in alike.values():
+        if len(group) <= SHOWN_NOTES + 1:
+            yield from group
+            continue
+        yield from group[:SHOWN_NOTES]
+        yield group[0].kind.at(group[0].file.parent, f"and {len(group) - SHOWN_NOTES} more files in here")
+
+
+def _found_line(fields: Mapping[str, Any]) -> str:
+    where = "".join(f", {name} {fields[name]}" for name in ("position", "offset") if fields[name] is not None)
+    return f"{fields['severity']} {fields['kind']} {fields['file']}{where}: {fields['found']}"
+
+
+def rebuild_paths(paths: Sequence[Path], interval: int, *, digest: bool, dry_run: bool, as_json: bool) -> bool:
+    """Print a row for each index that changes, and for each segment that was refused. Return True if one was.
+
+    Raises ReplogError, OSError."""
+    for path in paths:
+        path_kind(path)
+    results = []
+    with progress(sum(map(log_bytes, paths))) as on_bytes:
+        log = None
+        for result in chain.from_iterable(rebuild(path, interval, digest=digest, dry_run=dry_run) for path in paths):
+            if log != (log := result.path.with_suffix(LOG_SUFFIX)):
+                on_bytes(log_bytes(log))
+            results.append(result)
+            if as_json:
+                print(json.dumps(_rebuilt(result, dry_run), ensure_ascii=False), flush=True)
+    news = [result for result in results if isinstance(result, RefusedSegment) or result.changed]
+    refused = sum(isinstance(result, RefusedSegment) for result in news)
+    if news and not as_json:
+        print_rows([_rebuilt(result, dry_run) for result in news], _REBUILT, Format.TABLE, _rebuilt_line)
+    verb = "that would change" if dry_run else "changed"
+    note(f"index files {verb}: {len(news) - refused} of {len(results) - refused}, segments refused: {refused}")
+    return refused > 0
+
+
+def _rebuilt(result: RebuiltIndex | RefusedSegment, dry_run: bool) -> dict[str, str | int | None]:
+    if isinstance(result, RefusedSegment):
+        return {"file": str(result.path), "before": None, "after": None, "result": f"refused: {result.reason}"}
+    verb = ("would be " if dry_run else "") + ("removed" if result.after is None else "replaced")
+    return {
+        "file": str(result.path),
+        "before": result.before,
+        "after": result.after,
+        "result": verb if result.changed else "as it was",
+    }
+
+
+def _rebuilt_line(fields: Mapping[str, Any]) -> str:
+    entries = "" if fields["before"] == fields["after"] else f", entries {fields['before']} to {fields['after']}"
+    return f"{fields['file']}: {fields['result']}{entries}"
