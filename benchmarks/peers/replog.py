@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import inspect
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.cluster_file import LocalMember
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.local_cluster.processes import ProcessState, send_signal, wait_until_stopped
+from replog.local_cluster.processes import ProcessState, end
 from replog.rpc.transports import CLIENT_CONFIG, DEFAULT, TRANSPORTS
 
 _LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
@@ -55,9 +54,7 @@ class ReplogPeer(ClusterPeer):
             await self._admin.close()
         with contextlib.suppress(ReplogError):  # there is no cluster
             processes = [member.process for member in self.local.state.members if member.process is not None]
-            for process in processes:
-                send_signal(process, signal.SIGKILL)
-            await asyncio.to_thread(wait_until_stopped, processes, 10.0)
+            await asyncio.to_thread(end, processes)
 
     def member(self, name: str) -> LocalMember:
         return self.local.state.member(name)

@@ -3,7 +3,7 @@ broker that leaves the cluster for good, without loss."""
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
@@ -81,11 +81,14 @@ async def carry_out(
                 else:
                     await nearing.look(under_way)
                     await asyncio.sleep(LOOK_EVERY_S)
-                left = len(waiting) + len(under_way)
-                show(f"{len(plan) - left} of {len(plan)} partitions have moved, {len(under_way)} are under way")
+                done = len(plan) - len(waiting) - len(under_way)
+                if len(plan) == 1 and under_way:
+                    show(await _how_far(admin, *next(iter(plan.items()))))
+                else:
+                    show(f"{done} of {len(plan)} partitions have moved, {len(under_way)} are under way")
     except asyncio.CancelledError:
         if under_way:
-            note(f"{len(under_way)} partitions go on moving; see replog partition list-reassignments")
+            note(f"{len(under_way)} partitions go on moving, such as {min(under_way)}; --cancel takes moves back")
         raise
     if gone:
         note(f"{len(gone)} partitions are not there, such as {min(gone)}")
@@ -108,33 +111,6 @@ async def wait_until_known(admin: Admin, plan: Mapping[TopicPartition, Sequence[
         await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def wait_for_brokers(admin: Admin, tp: TopicPartition, target: Sequence[int], timeout_s: float) -> None:
-    """Wait until `tp` has exactly these replicas, all in sync.
-
-    Raises REQUEST_TIMED_OUT while the move goes on; INVALID_REQUEST if somebody has cancelled or redirected it."""
-
-    nearing = Nearing(admin)
-
-    async def how_far() -> str | None:
-        if not await admin.list_partition_reassignments([tp]):
-            return None
-        await nearing.look([tp])
-        return await _how_far(admin, tp, target)
-
-    try:
-        await _wait(how_far, tp, timeout_s, "list-reassignments", lambda: nearing.why)
-    except asyncio.CancelledError:
-        note(f"{tp} goes on moving; --cancel instead of --replicas takes that back")
-        raise
-    deadline = asyncio.get_running_loop().time() + SEEN_WITHIN_S
-    while (replicas := (await admin.describe_topic(tp.topic)).partitions[tp.partition].replicas) != tuple(target):
-        if asyncio.get_running_loop().time() > deadline:
-            raise ErrorCode.INVALID_REQUEST.error(
-                f"{tp} is on brokers {_listed(replicas)} and does not move any more: the move was cancelled or changed"
-            )
-        await asyncio.sleep(LOOK_EVERY_S)
-
-
 async def wait_for_directory(admin: Admin, tp: TopicPartition, broker_id: int, log_dir: str, timeout_s: float) -> None:
     """Wait until the broker's replica of `tp` is in `log_dir`.
 
@@ -144,35 +120,20 @@ async def wait_for_directory(admin: Admin, tp: TopicPartition, broker_id: int, l
         directories = (await admin.describe_log_dirs([broker_id], [tp.topic]))[broker_id]
         return [(directory.log_dir, info) for directory in directories for of, info in directory.replicas if of == tp]
 
-    async def how_far() -> str | None:
-        lags = [info.offset_lag for _, info in await replicas() if info.is_future]
-        return f"{tp}: {lags[0]:,} records to go" if lags else None
-
-    await _wait(how_far, tp, timeout_s, "log-dirs")
+    deadline = asyncio.get_running_loop().time() + timeout_s
+    with status() as show:
+        while lags := [info.offset_lag for _, info in await replicas() if info.is_future]:
+            if asyncio.get_running_loop().time() > deadline:
+                raise ErrorCode.REQUEST_TIMED_OUT.error(
+                    f"{tp} still moves after {timeout_s:g} s; see replog partition log-dirs"
+                )
+            show(f"{tp}: {lags[0]:,} records to go")
+            await asyncio.sleep(LOOK_EVERY_S)
     places = [place for place, _ in await replicas()]
     if places != [log_dir]:
         raise ErrorCode.INVALID_REQUEST.error(
             f"{tp} is in {', '.join(places) or 'no directory'} and does not move any more: the move was cancelled"
         )
-
-
-async def _wait(
-    how_far: Callable[[], Awaitable[str | None]],
-    tp: TopicPartition,
-    timeout_s: float,
-    command: str,
-    why: Callable[[], str] = lambda: "",
-) -> None:
-    """Show what `how_far` returns until it returns None. Raises REQUEST_TIMED_OUT."""
-    deadline = asyncio.get_running_loop().time() + timeout_s
-    with status() as show:
-        while (line := await how_far()) is not None:
-            if asyncio.get_running_loop().time() > deadline:
-                raise ErrorCode.REQUEST_TIMED_OUT.error(
-                    f"{tp} still moves after {timeout_s:g} s{why()}; see replog partition {command}"
-                )
-            show(line)
-            await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def _how_far(admin: Admin, tp: TopicPartition, target: Sequence[int]) -> str:

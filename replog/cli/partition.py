@@ -268,9 +268,10 @@ def _reassign_one(
         if error is not None:
             raise error
         if target is not None and wait:
-            from replog.cli.moves import wait_for_brokers
+            from replog.cli.moves import carry_out, wait_until_known
 
-            await wait_for_brokers(admin, tp, target, timeout)
+            await carry_out(admin, {tp: target}, timeout, throttle or 0)
+            await wait_until_known(admin, {tp: target})
 
     ask(bootstrap, moved)
     if target is None:

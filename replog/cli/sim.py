@@ -2,10 +2,7 @@
 
 import json
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +13,7 @@ import typer
 from replog.cli.options import OutputFormat
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
-from replog.command.output import Format, note, print_rows
+from replog.command.output import Format, note, print_rows, status
 from replog.config.properties import MAX_LONG
 from replog.simulator.profiles import PROFILES, profile_named
 
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 
 SHOWN_FAILURES = 5
 VACUOUS = 3  # exit status
-LINE_EVERY_S = 30.0
 
 app = App(
     help="Run clusters of the shipped broker, controller and clients under virtual time, with faults from a seed."
@@ -88,11 +84,11 @@ def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | 
     failures: list[SeedOutcome] = []
     started = time.monotonic()
     try:
-        with _progress(seeds) as advance:
+        with status() as show:
             wanted = range(first_seed, first_seed + seeds)
             for outcome in run_seeds(wanted, profile_named(profile), jobs=jobs, keep=keep):
                 totals.add(outcome)
-                advance(len(totals.failed))
+                show(f"{totals.seeds} of {seeds} seeds, {len(totals.failed)} failed")
                 if outcome.failed:
                     failures.append(outcome)
     finally:
@@ -126,40 +122,6 @@ def _print(totals: "SeedTotals", failures: "list[SeedOutcome]") -> None:
         print(f"\nseed {failure.seed} failed\n{failure.text}")
     if len(failures) > SHOWN_FAILURES:
         print(f"\nand {len(failures) - SHOWN_FAILURES} more failed; replay them one by one")
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Yields a function to call after each seed with the number of failures. It shows a bar, or a line now and then."""
-    if not sys.stderr.isatty():
-        yield _lines(total)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (
-        TextColumn("seeds"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda failed: bar.update(task, advance=1, description=f"{failed} failed" if failed else "")
-
-
-def _lines(total: int) -> Callable[[int], None]:
-    done, noted = 0, time.monotonic()
-
-    def advance(failed: int) -> None:
-        nonlocal done, noted
-        done += 1
-        if time.monotonic() >= noted + LINE_EVERY_S:
-            note(f"{done} of {total} seeds, {failed} failed")
-            noted = time.monotonic()
-
-    return advance
 
 
 def _replay(seed: int, profile: str, messages: bool, keep: Path | None) -> bool:

@@ -1,5 +1,8 @@
 """`cluster.json` in a local cluster's directory: its members, their addresses, their processes; and their status."""
 
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from replog.common.addresses import number_in
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode
+from replog.local_cluster.ports import HOST, free_port, is_free
 from replog.local_cluster.processes import ProcessId, ProcessState, state_of
 from replog.log.files.replacing import write_atomically
 from replog.metadata.values import out_of_sync
@@ -19,6 +23,20 @@ TLS_DIRECTORY = "tls"  # the certificates of a secure cluster
 ETCD_TLS_DIRECTORY = "etcd-tls"  # certificates of its etcds, and of the controllers that may reach them
 CA_CERTIFICATE = "ca.pem"  # the authority's certificate, in either directory
 CLIENT_FILE = "client.properties"  # the clients' settings, in `TLS_DIRECTORY`
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the cluster's lock. Raises INVALID_REQUEST if another command is changing the cluster."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".cluster.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"another command is changing the cluster in {directory}; wait until it has finished"
+            ) from None
+        yield
 
 
 class LocalMember(BaseModel):
@@ -39,7 +57,7 @@ class LocalMember(BaseModel):
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{HOST}:{self.port}"
 
     @property
     def process(self) -> ProcessId | None:
@@ -91,6 +109,43 @@ class ClusterFile(BaseModel):
         """Every broker's address, comma-separated."""
         return ",".join(broker.address for broker in self.brokers)
 
+    @property
+    def running(self) -> list[LocalMember]:
+        """The brokers that run, and are not paused."""
+        return [broker for broker in self.brokers if broker.state is ProcessState.RUNNING]
+
+    @classmethod
+    def new(cls, controllers: int, etcds: int) -> "ClusterFile":
+        """Return a cluster without brokers; several controllers have numbers."""
+        first = LocalMember(name=CONTROLLER if controllers == 1 else f"{CONTROLLER}-1", node_id=0, port=free_port([]))
+        state = cls(controller=first, brokers=[])
+        for number in range(2, controllers + 1):
+            port = free_port(state.ports)
+            state.other_controllers.append(LocalMember(name=f"{CONTROLLER}-{number}", node_id=0, port=port))
+        for number in range(1, etcds + 1):
+            port = free_port(state.ports)
+            peer_port = free_port([*state.ports, port])
+            state.etcds.append(EtcdMember(name=f"{ETCD}-{number}", node_id=0, port=port, peer_port=peer_port))
+        return state
+
+    def add_brokers(self, count: int) -> None:
+        for _ in range(count):
+            node_id = max((0, *self.left, *(broker.node_id for broker in self.brokers))) + 1
+            name = f"{BROKER}-{node_id}"
+            self.brokers.append(LocalMember(name=name, node_id=node_id, port=free_port(self.ports)))
+
+    def free_ports(self) -> None:
+        """Give stopped members other ports where theirs are taken. Raises INVALID_REQUEST for that between etcds."""
+        for member in self.members:
+            if member.state is ProcessState.STOPPED:
+                member.process = None
+                if not is_free(member.port):
+                    member.port = free_port(self.ports)
+                if isinstance(member, EtcdMember) and not is_free(member.peer_port):
+                    raise ErrorCode.INVALID_REQUEST.error(
+                        f"{member.name} needs port {member.peer_port}, which another process uses; end that"
+                    )
+
     def broker(self, broker_id: int) -> LocalMember:
         """Return a broker. Raises INVALID_REQUEST, which names the brokers that exist."""
         for member in self.brokers:
@@ -111,6 +166,15 @@ class ClusterFile(BaseModel):
 
     def save(self, directory: Path) -> None:
         write_atomically(directory / STATE_FILE, self.model_dump_json(indent=2).encode() + b"\n")
+
+    @classmethod
+    def existing(cls, directory: Path) -> "ClusterFile":
+        """Return the directory's state. Raises INVALID_REQUEST if it has no cluster, INVALID_CONFIG."""
+        if (state := cls.load(directory)) is None:
+            raise ErrorCode.INVALID_REQUEST.error(
+                f"there is no cluster in {directory}; start one with: replog cluster up --directory {directory}"
+            )
+        return state
 
     @classmethod
     def load(cls, directory: Path) -> "ClusterFile | None":

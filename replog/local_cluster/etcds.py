@@ -11,7 +11,7 @@ from typing import Any
 from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster import probe
-from replog.local_cluster.cluster_file import EtcdMember
+from replog.local_cluster.cluster_file import ClusterFile, EtcdMember
 from replog.local_cluster.ports import HOST
 from replog.rpc import methods
 from replog.rpc.tls import Tls, TlsFiles
@@ -67,8 +67,22 @@ def command(
     return [str(find_program()), *(f"--{name}={value}" for name, value in flags.items())]
 
 
-def replace(lost: EtcdMember, other: EtcdMember, tls: Tls | None) -> None:
-    """Replace `lost`, in the cluster of `other`, which runs, by an etcd without data. Raises ReplogError.
+def lost(state: ClusterFile, directory: Path) -> list[EtcdMember]:
+    """Return etcds that have lost their data. Raises INVALID_REQUEST if they are too many."""
+    if not state.formatted:
+        return []
+    lost = [etcd for etcd in state.etcds if not has_data(directory / etcd.name / "data")]
+    if len(lost) > len(state.etcds) // 2:
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"most etcds in {directory} have lost their data, and with them the metadata; docs/controllers.md says "
+            "how to make these from the brokers' disks"
+        )
+    return lost
+
+
+def replace(lost: EtcdMember, other: EtcdMember, tls: Tls | None) -> str:
+    """Replace `lost`, in the cluster of `other`, which runs, by an etcd without data. Return why that is refused, as
+    for some seconds after a start; "" if it is not.
 
     It gets a new identity: with the old one it could vote a second time, without the data of its first vote."""
 
@@ -76,10 +90,14 @@ def replace(lost: EtcdMember, other: EtcdMember, tls: Tls | None) -> None:
         return probe.call(other.address, methods.EtcdCluster[name], request, CALL_S, tls)
 
     url = _peer_url(lost, secure=tls is not None)
-    for member in call("member_list", etcd_pb2.MemberListRequest()).members:
-        if url in member.peerURLs:
-            call("member_remove", etcd_pb2.MemberRemoveRequest(ID=member.ID))
-    call("member_add", etcd_pb2.MemberAddRequest(peerURLs=[url]))
+    try:
+        for member in call("member_list", etcd_pb2.MemberListRequest()).members:
+            if url in member.peerURLs:
+                call("member_remove", etcd_pb2.MemberRemoveRequest(ID=member.ID))
+        call("member_add", etcd_pb2.MemberAddRequest(peerURLs=[url]))
+    except ReplogError as error:
+        return error.message
+    return ""
 
 
 def _peer_url(member: EtcdMember, *, secure: bool) -> str:

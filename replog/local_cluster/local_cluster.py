@@ -4,11 +4,10 @@ The directory holds everything: `cluster.json`, and per process its properties f
 (`controller/controller.properties`, `broker-1/broker.properties`, `broker-1/data`, `broker-1/broker.log`). Processes
 outlive the process that started them; any later `LocalCluster` on the same directory finds them again."""
 
-import contextlib
-import fcntl
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
@@ -16,7 +15,7 @@ from typing import Any, Self
 
 from replog.config.properties import load_properties
 from replog.controller.cluster_state import new_cluster_id
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode
 from replog.local_cluster import etcds, probe
 from replog.local_cluster.cluster_file import (
     BROKER,
@@ -27,13 +26,14 @@ from replog.local_cluster.cluster_file import (
     LocalMember,
     MemberStatus,
     incomplete,
+    locked,
     member_status,
 )
-from replog.local_cluster.ports import free_port, is_free
 from replog.local_cluster.probe import PATIENCE_S, Progress, wait_for
 from replog.local_cluster.processes import (
     ProcessId,
     ProcessState,
+    end,
     loading,
     send_signal,
     spawn,
@@ -43,20 +43,16 @@ from replog.local_cluster.processes import (
     why_ended,
 )
 from replog.local_cluster.settings import LocalSettings
-from replog.log.files.replacing import write_atomically
 from replog.rpc.health import READY
 from replog.rpc.tls import Tls
 from replog.rpc.transports import client_tls
 from replog.server.controller.formatting import format_cluster, is_formatted
 
-STOP_TIMEOUT_S = 40.0
-SIGNAL_TIMEOUT_S = 5.0
-POLL_S = 0.1
+STOP_TIMEOUT_S, SIGNAL_TIMEOUT_S, POLL_S = 40.0, 5.0, 0.1
 TOPICS_S = 10.0  # the timeout of an answer that lists all partitions: thousands take a busy broker seconds
 MAX_BROKERS, MAX_CONTROLLERS = 100, 9
 
-_FILE_HEAD = "# Settings here are kept, except addresses and the first of log.dirs. It holds from the next start on."
-
+_refused = ErrorCode.INVALID_REQUEST.error
 Wait = Callable[[Callable[[], str], str], None]  # takes what is missing, and the text of a failure
 
 
@@ -75,11 +71,9 @@ class LocalCluster:
         secure: bool = False,
     ) -> None:
         """`brokers`: default as many as the directory has, else 3. `broker_settings` go into every broker's file.
-
-        `controllers`: default as many as it has, else one, on SQLite; several share three etcds.
-
-        `secure`: a new cluster has its own authority, TLS on all connections, and an authorizer, for which commands are
-        a super user; an existing cluster keeps what it has."""
+        `controllers`: default as many as it has, else one, on SQLite; several share three etcds. `secure`: a new
+        cluster has its own authority, TLS on all connections, and an authorizer, for which commands are a super user;
+        an existing cluster keeps what it has."""
         self._secure = secure
         self.directory = directory.absolute()
         self._wanted = brokers
@@ -87,18 +81,10 @@ class LocalCluster:
         self._settings = LocalSettings(self.directory, dict(broker_settings or {}))
         self.ended: dict[str, str] = {}  # brokers that ended when they were started, and the reasons
 
-    # -- state ---------------------------------------------------------------------------------------------------
-
     @property
     def state(self) -> ClusterFile:
         """The saved state. Raises INVALID_REQUEST if no cluster was ever started in the directory."""
-        state = ClusterFile.load(self.directory)
-        if state is None:
-            raise ErrorCode.INVALID_REQUEST.error(
-                f"there is no cluster in {self.directory}; start one with: replog cluster up --directory "
-                f"{self.directory}"
-            )
-        return state
+        return ClusterFile.existing(self.directory)
 
     @property
     def bootstrap(self) -> str:
@@ -125,8 +111,6 @@ class LocalCluster:
     def log_file(self, member: LocalMember) -> Path:
         return self.home(member) / f"{member.kind}.log"
 
-    # -- up and down ---------------------------------------------------------------------------------------------
-
     def up(self, patience_s: float = PATIENCE_S, progress: Progress = lambda _: None, *, partly: bool = False) -> Self:
         """Start what does not run, and wait until every broker serves and is unfenced.
 
@@ -138,15 +122,15 @@ class LocalCluster:
             raise _refused(f"{path!r} cannot hold a cluster: it has a comma, or what cannot be printed; use another")
         wait = partial(wait_for, patience_s=patience_s, progress=progress)
         started: list[LocalMember] = []
-        with self._locked():
+        with locked(self.directory):
             state = self._plan()
             try:
-                lost = self._lost(state)
+                lost = etcds.lost(state, self.directory)
                 whole = [etcd for etcd in state.etcds if etcd not in lost]
                 for kind in (whole, lost, state.controllers, state.brokers):
                     for member in kind:
                         if isinstance(member, EtcdMember) and member in lost:
-                            self._replace(member, whole, wait)
+                            self._replace(member, whole[0], wait)
                         if member.state is ProcessState.STOPPED:
                             progress(f"starting {member.name} on {member.address}")
                             self._start(state, member, started)
@@ -162,29 +146,24 @@ class LocalCluster:
 
     def start(self, broker_id: int, patience_s: float = PATIENCE_S) -> None:
         """Start one broker on its own data and wait until it serves and every running broker is unfenced."""
-        wait = partial(wait_for, patience_s=patience_s)
-        with self._locked():
+        with locked(self.directory):
             state = self.state
-            broker = state.broker(broker_id)
-            if broker.state is ProcessState.STOPPED:
-                self._start(state, broker, [])
-            self._wait_until_serving([broker], wait)
-            self._wait_until_unfenced(state, wait)
+            self._start_one(state, state.broker(broker_id), partial(wait_for, patience_s=patience_s))
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S, progress: Progress = lambda _: None) -> list[str]:
         """Stop the brokers together, then the controllers, then etcds, all cleanly (SIGTERM).
 
         Processes that still run after `timeout_s` are killed, and their names returned."""
-        with self._locked():
+        with locked(self.directory):
             state = self.state
             return self._stop(state, state.members, timeout_s, progress)
 
     def forget(self, broker_id: int) -> None:
         """Stop a broker that has left the cluster, and never start it again. Its directory stays."""
-        with self._locked():
+        with locked(self.directory):
             state = self.state
             gone = state.broker(broker_id)
-            self._stop(state, [gone], STOP_TIMEOUT_S, lambda _: None)
+            self._stop(state, [gone], STOP_TIMEOUT_S)
             state.brokers.remove(gone)
             state.left.append(broker_id)
             state.save(self.directory)
@@ -195,21 +174,19 @@ class LocalCluster:
         A broker is only stopped when no broker has a replica that is out of sync. Raises BROKER_NOT_AVAILABLE before
         the first restart if a process does not run, REQUEST_TIMED_OUT after `patience_s` without any progress."""
         wait = partial(wait_for, patience_s=patience_s, progress=progress)
-        with self._locked():
+        with locked(self.directory):
             state = self.state
             for member in (*state.controllers, *state.brokers):
                 self._check_alive(member)
             for member in (*state.controllers, *state.brokers):
                 self._wait_until_ready(state, wait)
                 progress(f"restarting {member.name}")
-                if killed := self._stop(state, [member], STOP_TIMEOUT_S, lambda _: None):
+                if killed := self._stop(state, [member], STOP_TIMEOUT_S):
                     raise ErrorCode.REQUEST_TIMED_OUT.error(
                         f"{killed[0]} did not stop within {STOP_TIMEOUT_S:g} s and was killed; its log says why: "
                         f"{self.log_file(member)}; start it with: replog cluster up --directory {self.directory}"
                     )
-                self._start(state, member, [])
-                self._wait_until_serving([member], wait)
-                self._wait_until_unfenced(state, wait)
+                self._start_one(state, member, wait)
             self._wait_until_ready(state, wait)
 
     def __enter__(self) -> Self:
@@ -218,15 +195,12 @@ class LocalCluster:
     def __exit__(self, *_: object) -> None:
         self.down()
 
-    # -- faults --------------------------------------------------------------------------------------------------
-
     def kill(self, name: int | str) -> None:
         """Send SIGKILL to a broker by its id, or to any process by its name, and wait until it has ended."""
-        with self._locked():
+        with locked(self.directory):
             state = self.state
             member = state.member(str(name))
-            process = self._signal(member, signal.SIGKILL)
-            wait_until_stopped([process], 10.0)
+            end([self._signal(member, signal.SIGKILL)])
             member.process = None
             state.save(self.directory)
 
@@ -248,28 +222,21 @@ class LocalCluster:
             )
         return process
 
-    # -- views ---------------------------------------------------------------------------------------------------
-
     def metadata(self) -> Any:
         """Return the GetMetadataResponse of the first running broker that answers. Raises BROKER_NOT_AVAILABLE."""
-        state = self.state
-        for broker in state.brokers:
-            if (
-                broker.state is ProcessState.RUNNING
-                and (answer := probe.metadata_of(broker.address, TOPICS_S, tls=self.tls)) is not None
-            ):
-                return answer
-        raise ErrorCode.BROKER_NOT_AVAILABLE.error(
-            f"no broker of {self.directory} answers; start them with: replog cluster up --directory {self.directory}"
-        )
+        if (answer := self._metadata()) is None:
+            raise ErrorCode.BROKER_NOT_AVAILABLE.error(
+                f"no broker of {self.directory} answers; start them with: replog cluster up --directory "
+                f"{self.directory}"
+            )
+        return answer
+
+    def _metadata(self) -> Any:
+        answers = (probe.metadata_of(broker.address, TOPICS_S, tls=self.tls) for broker in self.state.running)
+        return next((answer for answer in answers if answer is not None), None)
 
     def status(self) -> list[MemberStatus]:
-        try:
-            metadata = self.metadata()
-        except ReplogError as error:
-            if error.code is not ErrorCode.BROKER_NOT_AVAILABLE:
-                raise
-            metadata = None
+        metadata = self._metadata()
         return [member_status(member, metadata) for member in self.state.members]
 
     def wait_for_full_isr(self, topic: str | None = None, patience_s: float = PATIENCE_S) -> None:
@@ -277,33 +244,15 @@ class LocalCluster:
         all topics. Raises REQUEST_TIMED_OUT, with some partitions, after `patience_s` without any progress."""
 
         def missing() -> str:
-            for broker in self.state.brokers:
-                if broker.state is not ProcessState.RUNNING:
-                    continue
+            for broker in self.state.running:
                 metadata = probe.metadata_of(broker.address, TOPICS_S, tls=self.tls)
                 if metadata is None:
                     return f"{broker.name} does not answer"
-                behind = incomplete(metadata, topic)
-                if behind:
+                if behind := incomplete(metadata, topic):
                     return f"{broker.name} sees {len(behind)} such as {', '.join(behind[:8])}"
             return ""
 
         wait_for(missing, "not every replica came in sync", patience_s)
-
-    # -- steps ---------------------------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the cluster's lock. Raises INVALID_REQUEST if another command is changing the cluster."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / ".cluster.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ErrorCode.INVALID_REQUEST.error(
-                    f"another command is changing the cluster in {self.directory}; wait until it has finished"
-                ) from None
-            yield
 
     def _plan(self) -> ClusterFile:
         """Return and save the cluster as it shall be: with all wanted brokers, and free ports for stopped members."""
@@ -325,17 +274,8 @@ class LocalCluster:
             )
         if self._secure and not self._settings.secure:
             raise _refused(f"the cluster in {self.directory} was made without TLS; say --secure when a new one is made")
-        for _ in range(count - len(state.brokers)):
-            node_id = max((0, *state.left, *(broker.node_id for broker in state.brokers))) + 1
-            port = free_port(state.ports)
-            state.brokers.append(LocalMember(name=f"{BROKER}-{node_id}", node_id=node_id, port=port))
-        for member in state.members:
-            if member.state is ProcessState.STOPPED:
-                member.process = None
-                if not is_free(member.port):
-                    member.port = free_port(state.ports)
-                if isinstance(member, EtcdMember) and not is_free(member.peer_port):
-                    raise _refused(f"{member.name} needs port {member.peer_port}, which another process uses; end that")
+        state.add_brokers(count - len(state.brokers))
+        state.free_ports()
         state.save(self.directory)
         return state
 
@@ -344,93 +284,72 @@ class LocalCluster:
         count = self._controllers or 1
         if not 1 <= count <= MAX_CONTROLLERS:
             raise _refused(f"controllers={count}: choose from 1 to {MAX_CONTROLLERS}")
-        state = ClusterFile(controller=LocalMember(name=CONTROLLER, node_id=0, port=free_port([])), brokers=[])
-        if count == 1:
-            store = self.home(state.controller) / "data"
-            if not is_formatted(store):
-                cluster_id = format_cluster(store)
-                if self._secure:
-                    self._settings.make_secure(cluster_id, etcds=False)
+        state = ClusterFile.new(count, etcds.ETCDS if count > 1 else 0)
+        if state.etcds:
+            etcds.find_program()
+        elif is_formatted(store := self.home(state.controller) / "data"):
             return state
-        etcds.find_program()
-        state.controller.name = f"{CONTROLLER}-1"
-        for number in range(2, count + 1):
-            port = free_port(state.ports)
-            state.other_controllers.append(LocalMember(name=f"{CONTROLLER}-{number}", node_id=0, port=port))
-        for number in range(1, etcds.ETCDS + 1):
-            port = free_port(state.ports)
-            peer_port = free_port([*state.ports, port])
-            state.etcds.append(EtcdMember(name=f"{ETCD}-{number}", node_id=0, port=port, peer_port=peer_port))
-        if self._secure and not self._settings.secure:
-            self._settings.make_secure(new_cluster_id(SystemRandom()), etcds=True)
+        cluster_id = new_cluster_id(SystemRandom()) if state.etcds else format_cluster(store)
+        if self._secure and not (state.etcds and self._settings.secure):
+            self._settings.make_secure(cluster_id, etcds=bool(state.etcds))
         return state
 
     def _start(self, state: ClusterFile, member: LocalMember, started: list[LocalMember]) -> None:
         """Write the member's properties, spawn it, and save its process id, otherwise the process could be lost."""
         data = self.home(member) / "data"
+        data.mkdir(parents=True, exist_ok=True, mode=0o700 if member.kind == ETCD else 0o777)
         if isinstance(member, EtcdMember):
-            data.mkdir(parents=True, exist_ok=True, mode=0o700)
             files = self._settings.etcd_files(member)
             joins = state.formatted and not etcds.has_data(data)
-            program = etcds.command(member, state.etcds, data, files, joins=joins)
-            member.process = spawn([], self.log_file(member), program)
+            command = etcds.command(member, state.etcds, data, files, joins=joins)
         else:
-            data.mkdir(parents=True, exist_ok=True)
-            path = self._write_settings(state, member)
-            member.process = spawn(["-m", "replog.cli", member.kind, "--config", str(path)], self.log_file(member))
+            path = self._settings.write(state, member)
+            command = [sys.executable, "-P", "-m", "replog.cli", member.kind, "--config", str(path)]
+        member.process = spawn(command, self.log_file(member))
         started.append(member)
         state.save(self.directory)
 
-    def _write_settings(self, state: ClusterFile, member: LocalMember) -> Path:
-        path = self.home(member) / f"{member.kind}.properties"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        settings = [f"{name}={value}" for name, value in self._settings.of(state, member, path).items()]
-        write_atomically(path, "\n".join([_FILE_HEAD, *settings, ""]).encode())
-        return path
+    def _start_one(self, state: ClusterFile, member: LocalMember, wait: Wait) -> None:
+        if member.state is ProcessState.STOPPED:
+            self._start(state, member, [])
+        self._wait_until_serving([member], wait)
+        self._wait_until_unfenced(state, wait)
 
     def _format(self, state: ClusterFile) -> None:
         """Put the metadata of a new cluster into the etcds, once."""
         if state.etcds and not state.formatted:
-            path = self._write_settings(state, state.controller)
+            path = self._settings.write(state, state.controller)
             etcds.format_once(load_properties(path), str(path), self._settings.cluster_id())
             state.formatted = True
             state.save(self.directory)
 
-    def _lost(self, state: ClusterFile) -> list[EtcdMember]:
-        """Return etcds that have lost their data. Raises INVALID_REQUEST if they are too many."""
-        if not state.formatted:
-            return []
-        lost = [etcd for etcd in state.etcds if not etcds.has_data(self.home(etcd) / "data")]
-        if len(lost) > len(state.etcds) // 2:
-            raise _refused(
-                f"most etcds in {self.directory} have lost their data, and with them the metadata; docs/controllers.md "
-                "says how to make these from the brokers' disks"
-            )
-        return lost
-
-    def _replace(self, lost: EtcdMember, whole: list[EtcdMember], wait: Wait) -> None:
+    def _replace(self, lost: EtcdMember, other: EtcdMember, wait: Wait) -> None:
         """Let a new etcd take the place of one that has lost its data."""
         if lost.process is not None:  # it still runs on deleted files
-            send_signal(lost.process, signal.SIGKILL)
-            wait_until_stopped([lost.process], 10.0)
+            end([lost.process])
             lost.process = None
+        tls = self._settings.etcd_tls(other)
+        failure = f"{lost.name} has no data, and the other etcds take no new one in its place"
+        wait(lambda: etcds.replace(lost, other, tls), failure)
 
-        def refusal() -> str:
-            try:
-                etcds.replace(lost, whole[0], self._settings.etcd_tls(whole[0]))
-            except ReplogError as error:  # etcd refuses for some seconds after a start: unhealthy cluster
-                return error.message
-            return ""
-
-        wait(refusal, f"{lost.name} has no data, and the other etcds take no new one in its place")
-
-    def _stop(self, state: ClusterFile, members: list[LocalMember], timeout_s: float, progress: Progress) -> list[str]:
-        """Stop brokers, then controllers, then etcds. Return the names of those that had to be killed."""
+    def _stop(
+        self, state: ClusterFile, members: list[LocalMember], timeout_s: float, progress: Progress = lambda _: None
+    ) -> list[str]:
+        """Stop brokers, then controllers, then etcds: SIGTERM, and SIGKILL after `timeout_s` (at once if 0). Return the
+        names of those that had to be killed."""
         killed: list[str] = []
         for kind, words in ((BROKER, "the brokers"), (CONTROLLER, "the controller"), (ETCD, "the etcds")):
-            if chosen := [member for member in members if member.kind == kind]:
-                progress(f"stopping {words}" + "s" * (kind == CONTROLLER and len(chosen) > 1))
-                killed += _stop(chosen, timeout_s)
+            if not (chosen := [member for member in members if member.kind == kind]):
+                continue
+            progress(f"stopping {words}" + "s" * (kind == CONTROLLER and len(chosen) > 1))
+            running = {member.name: process for member in chosen if (process := member.process) is not None}
+            for process in running.values() if timeout_s > 0 else ():
+                terminate(process)
+            left = wait_until_stopped(running.values(), timeout_s)
+            end(left)
+            killed += [name for name, process in running.items() if process in left]
+            for member in chosen:
+                member.process = None
         state.save(self.directory)
         return killed
 
@@ -454,7 +373,7 @@ class LocalCluster:
 
     def _wait_until_unfenced(self, state: ClusterFile, wait: Wait) -> None:
         """Wait until every running broker knows that every running broker is unfenced."""
-        running = [broker for broker in state.brokers if broker.state is ProcessState.RUNNING]
+        running = state.running
         wanted = {broker.node_id for broker in running}
 
         def missing() -> str:
@@ -478,22 +397,3 @@ class LocalCluster:
     def _check_alive(self, member: LocalMember) -> None:
         if member.state is ProcessState.STOPPED:
             raise ErrorCode.BROKER_NOT_AVAILABLE.error(f"{member.name} ended: {why_ended(self.log_file(member))}")
-
-
-def _refused(message: str) -> ReplogError:
-    return ErrorCode.INVALID_REQUEST.error(message)
-
-
-def _stop(members: list[LocalMember], timeout_s: float) -> list[str]:
-    """Send SIGTERM to all, SIGKILL to those left after `timeout_s` (at once if 0). Return the names of the killed."""
-    running = [(member, process) for member in members if (process := member.process) is not None]
-    if timeout_s > 0:
-        for _, process in running:
-            terminate(process)
-    left = wait_until_stopped([process for _, process in running], timeout_s)
-    for process in left:
-        send_signal(process, signal.SIGKILL)
-    wait_until_stopped(left, 10.0)
-    for member, _ in running:
-        member.process = None
-    return [member.name for member, process in running if process in left]

@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import signal
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 POLL_S = 0.02
-PYTHON = (sys.executable, "-P")
+KILL_TIMEOUT_S = 10.0
 LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
 _LOADING = re.compile(r'"progress": "([^"]*)", "event": "loading logs"')
 _ENDED = "error: "
@@ -34,13 +33,13 @@ class ProcessId:
     start_time: int  # clock ticks since boot, field 22 of /proc/PID/stat
 
 
-def spawn(arguments: Sequence[str], log: Path, program: Sequence[str] = PYTHON) -> ProcessId:
-    """Start `PROGRAM ARGUMENTS` in a new session, with its output appended to `log`. Raises OSError."""
+def spawn(command: Sequence[str], log: Path) -> ProcessId:
+    """Start a command in a new session, with its output appended to `log`. Raises OSError."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     try:
         pid = os.posix_spawn(
-            program[0],
-            [*program, *arguments],
+            command[0],
+            list(command),
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -85,6 +84,13 @@ def terminate(process: ProcessId) -> None:
     """Send SIGTERM, and SIGCONT, otherwise a paused process would not act on it."""
     send_signal(process, signal.SIGTERM)
     send_signal(process, signal.SIGCONT)
+
+
+def end(processes: Sequence[ProcessId]) -> None:
+    """Send SIGKILL to all, and wait until they have ended."""
+    for process in processes:
+        send_signal(process, signal.SIGKILL)
+    wait_until_stopped(processes, KILL_TIMEOUT_S)
 
 
 def wait_until_stopped(processes: Iterable[ProcessId], timeout_s: float) -> list[ProcessId]:

@@ -35,8 +35,12 @@ BROKER_SETTINGS = {
 }
 
 
+_FILE_HEAD = "# Settings here are kept, except addresses and the first of log.dirs. It holds from the next start on."
+
+
 class LocalSettings:
     def __init__(self, directory: Path, broker_settings: Mapping[str, str]) -> None:
+        self._directory = directory
         self._tls, self._etcd_tls = directory / TLS_DIRECTORY, directory / ETCD_TLS_DIRECTORY
         self.client_config = self._tls / CLIENT_FILE
         self._broker_settings = broker_settings
@@ -73,9 +77,16 @@ class LocalSettings:
         files = self.etcd_files(member)
         return Tls(files) if files else None
 
-    def of(self, state: ClusterFile, member: LocalMember, path: Path) -> dict[str, str]:
-        """Return a controller's or broker's settings: those that its file has stay, also further directories in
-        `log.dirs`, except the ones decided here."""
+    def write(self, state: ClusterFile, member: LocalMember) -> Path:
+        """Write a controller's or broker's file: settings that it has stay, also further directories in `log.dirs`,
+        except the ones decided here."""
+        path = self._directory / member.name / f"{member.kind}.properties"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        settings = [f"{name}={value}" for name, value in self._of(state, member, path).items()]
+        write_atomically(path, "\n".join([_FILE_HEAD, *settings, ""]).encode())
+        return path
+
+    def _of(self, state: ClusterFile, member: LocalMember, path: Path) -> dict[str, str]:
         before = load_properties(path) if path.exists() else {}
         guard = GUARD if self.secure else {}
         address = {

@@ -45,6 +45,6 @@ def test_without_a_terminal_a_line_now_and_then_says_how_far_it_is(monkeypatch, 
     monkeypatch.setattr("replog.simulator.runner.run_seeds", outcomes)
     run()
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sim, "LINE_EVERY_S", 0.0)
+    monkeypatch.setattr("replog.command.output.PRINT_EVERY_S", 0.0)
     run()
     assert capsys.readouterr().err == "1 of 2 seeds, 0 failed\n2 of 2 seeds, 1 failed\n"

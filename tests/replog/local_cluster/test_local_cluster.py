@@ -14,7 +14,7 @@ import pytest
 
 from replog.client import SyncAdmin
 from replog.errors import ErrorCode, ReplogError
-from replog.local_cluster.cluster_file import MemberStatus
+from replog.local_cluster.cluster_file import MemberStatus, locked
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, send_signal
 from tests.replog.waiting import until
@@ -77,7 +77,7 @@ def test_a_paused_broker_is_fenced_and_comes_back_when_resumed(cluster):
 
 
 def test_only_one_command_at_a_time_changes_a_cluster(cluster):
-    with cluster._locked(), pytest.raises(ReplogError, match="another command is changing the cluster"):
+    with locked(cluster.directory), pytest.raises(ReplogError, match="another command is changing the cluster"):
         LocalCluster(cluster.directory).up()
 
 

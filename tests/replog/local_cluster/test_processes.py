@@ -20,8 +20,9 @@ from replog.local_cluster.processes import (
 )
 from tests.replog.waiting import until
 
-SLEEP = ["-c", "import time; print('started', flush=True); time.sleep(600)"]
+SLEEP = [sys.executable, "-c", "import time; print('started', flush=True); time.sleep(600)"]
 STUBBORN = [
+    sys.executable,
     "-c",
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('started', flush=True); time.sleep(600)",
 ]
@@ -87,7 +88,7 @@ def test_waiting_has_a_deadline_and_names_what_still_runs(log):
 def test_a_command_name_with_brackets_and_spaces_does_not_confuse_the_state(tmp_path):
     odd = tmp_path / "a) S (b"
     odd.symlink_to(sys.executable)
-    pid = os.posix_spawn(odd, [str(odd), *SLEEP], os.environ)
+    pid = os.posix_spawn(odd, [str(odd), *SLEEP[1:]], os.environ)
     try:
         until(lambda: "a) S" in Path(f"/proc/{pid}/comm").read_text(), "the other program")
         start = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
