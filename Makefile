@@ -106,7 +106,7 @@ bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, bes
 soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory must stay flat; into benchmarks/results
 	$(PYTHON) -m benchmarks.soak --json $(RESULTS)/soak.json
 
-bench-storage: $(SETUP_DONE)  ## The storage engine beside plain system calls (half a minute)
+bench-storage: $(SETUP_DONE)  ## Recovery and cleaning beside reads of the same bytes (half a minute)
 	$(PYTHON) -m benchmarks.storage
 
 bench-audit: $(SETUP_DONE)  ## The audit's levels beside sha256sum (some minutes, 6 GB of disk)

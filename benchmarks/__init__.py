@@ -9,5 +9,5 @@
 | `partitions.py` | thousands of partitions beside Kafka |
 | `attacks.py` `attackers.py` | clients that ask for much and take nothing |
 | `soak.py` | hours of mixed load |
-| `storage.py` `audit.py` | the storage engine, and audits, beside plain system calls and other programs |
+| `storage.py` `audit.py` | recovery and cleaning beside plain reads; audits beside other programs |
 """

@@ -1,4 +1,4 @@
-"""Measures the storage engine beside plain system calls that move the same bytes, in one run.
+"""Measures recovery and cleaning beside reads and CRCs of the same bytes, in one run.
 
 The two sides take turns, and each figure is the median of all rounds, since the speed of a machine varies. Run it with
 `make bench-storage`.
@@ -9,11 +9,11 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -57,14 +57,6 @@ def batches(size: int, total: int) -> list[bytes]:
     return made
 
 
-def timed(call: Callable[[Any], object], items: Iterable[Any]) -> float:
-    """Return the seconds of all these calls together."""
-    started = time.perf_counter()
-    for item in items:
-        call(item)
-    return time.perf_counter() - started
-
-
 def read_and_check(path: Path) -> None:
     crc = 0
     with path.open("rb", buffering=0) as file:
@@ -96,33 +88,15 @@ class Bench:
 
     def run(self) -> Iterator[Figure]:
         for label, size in BATCH_SIZES.items():
-            yield from self.append(label, size)
-        for label, size in BATCH_SIZES.items():
             yield self.recovery(label, size)
         for record_bytes, per_batch in CLEANED:
             yield self.cleaning(record_bytes, per_batch)
 
-    def append(self, label: str, size: int) -> Iterator[Figure]:
-        """Measure appends as leader and as follower, to new files."""
-        sent = batches(size, self._bytes)
-        log = self._appended("leader", sent)[1]
-        stored = b"".join(segment.path.read_bytes() for segment in log.segments)
-        fetched = [stored[at : at + MIB] for at in range(0, len(stored), MIB)]
-        self._drop(log)
-
-        def appended(role: str, pieces: list[bytes]) -> float:
-            seconds, log = self._appended(role, pieces)
-            self._drop(log)
-            return seconds
-
-        for role, pieces in ("leader", sent), ("follower", fetched):
-            yield self._figure(
-                f"append {label} as {role}", partial(self._written, pieces), partial(appended, role, pieces)
-            )
-
     def recovery(self, label: str, size: int) -> Figure:
         """Measure the recovery of a segment that is in memory, as after a broker's crash."""
-        log = self._appended("leader", batches(size, self._bytes))[1]
+        log = self._fresh_log(TopicConfig())
+        for batch in batches(size, self._bytes):
+            log.append_as_leader(batch, leader_epoch=0, now_ms=0)
         log.close()
 
         def ours() -> float:
@@ -132,7 +106,12 @@ class Bench:
             recovered.abandon()
             return seconds
 
-        plain = partial(timed, read_and_check, [segment.path for segment in log.segments])
+        def plain() -> float:
+            started = time.perf_counter()
+            for segment in log.segments:
+                read_and_check(segment.path)
+            return time.perf_counter() - started
+
         figure = self._figure(f"recovery, batches of {label}", plain, ours)
         shutil.rmtree(log.directory)
         return figure
@@ -168,19 +147,6 @@ class Bench:
     def _fresh_log(self, config: TopicConfig) -> Log:
         return Log.open(Path(tempfile.mkdtemp(dir=self._directory)), config, clean=True)
 
-    def _appended(self, role: str, pieces: list[bytes]) -> tuple[float, Log]:
-        log = self._fresh_log(TopicConfig())
-        as_leader = partial(log.append_as_leader, leader_epoch=0, now_ms=0)
-        return timed(as_leader if role == "leader" else log.append_as_follower, pieces), log
-
-    def _written(self, pieces: list[bytes]) -> float:
-        path = self._directory / "plain"
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        seconds = timed(lambda piece: os.writev(fd, [piece]), pieces)
-        os.close(fd)
-        path.unlink()
-        return seconds
-
     def _drop(self, log: Log) -> None:
         log.abandon()
         shutil.rmtree(log.directory)
@@ -203,8 +169,8 @@ class Bench:
 def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="of every figure, each of both sides")
-    parser.add_argument("--mebibytes", type=int, default=128, help="in a log that is appended to or recovered")
-    parser.add_argument("--directory", type=Path, help="on the disk to measure; the system's temporary one if left out")
+    parser.add_argument("--mebibytes", type=int, default=128, help="in a log")
+    parser.add_argument("--directory", type=Path, help="for the logs; the system's temporary one if left out")
     options, note = parsed(parser)
     if options.mebibytes < MIN_MEBIBYTES or options.rounds < 1:
         parser.error(f"needs --mebibytes {MIN_MEBIBYTES} and --rounds 1 at least")

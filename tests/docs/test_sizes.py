@@ -10,9 +10,9 @@ from tests.docs.tree import package_of, text_files
 PRODUCT = (".py", ".js", ".css", ".j2", ".html", ".go", ".java")
 
 LINES = {
-    "benchmarks": 3_633,
+    "benchmarks": 3_314,
     "docs": 3,
-    "docsite": 456,
+    "docsite": 447,
     "follower": 668,
     "leader": 1_817,
     "pyspark_replog": 5,
@@ -21,16 +21,16 @@ LINES = {
     "pyspark_replog_indexes": 5,
     "pyspark_replog_replicas": 5,
     "replog": 244,
-    "replog/chaos": 1_813,
-    "replog/cli": 4_119,
+    "replog/chaos": 1_779,
+    "replog/cli": 3_921,
     "replog/client": 4_969,
-    "replog/command": 496,
+    "replog/command": 482,
     "replog/common": 445,
     "replog/config": 706,
-    "replog/console": 1_562,
+    "replog/console": 1_519,
     "replog/controller": 2_730,
-    "replog/demo": 587,
-    "replog/local_cluster": 1_376,
+    "replog/demo": 574,
+    "replog/local_cluster": 1_372,
     "replog/log": 8_272,
     "replog/log_tools": 2_673,
     "replog/metadata": 867,
@@ -43,9 +43,9 @@ LINES = {
     "spark_jobs/records": 1_930,
     "spark_jobs/replicas": 3_382,
 }
-FILES = 646
-TESTS = 76_720
-RESULTS = 324
+FILES = 608
+TESTS = 76_643
+RESULTS = 304
 PAGES, WORDS = 24, 44_240
 
 
