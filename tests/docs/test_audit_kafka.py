@@ -21,6 +21,7 @@ from typer.main import get_command
 
 from replog.release import VERSION
 from spark_jobs.audit_replicas import app
+from tests.deploy.commands import compose_commands
 from tests.docs.tree import ROOT
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "audit" / "audit.yaml"
@@ -111,7 +112,8 @@ def test_what_does_not_exist_would_be_noticed():
 
 def test_spark_class_knows_every_option():
     shown = [*commands("spark-class"), *(c["args"] for c in containers().values() if c.get("command"))]
-    assert len(shown) == 4
+    shown += [command.arguments for command in compose_commands() if command.program == "spark-class"]
+    assert len(shown) == 6
     for main, *words in shown:
         arguments = main.rpartition(".")[0].replace(".", "/") + "/" + main.rpartition(".")[2] + "Arguments"
         assert constants("spark-core_*.jar", arguments), main

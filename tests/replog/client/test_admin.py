@@ -40,14 +40,6 @@ async def test_a_created_topic_is_there_with_its_leaders_and_configs(cluster):
         assert await admin.list_topics() == ["t"]
 
 
-async def test_replicas_can_be_placed_by_hand(cluster):
-    await cluster.start_brokers(1, 2, 3)
-    async with Admin(bootstrap(cluster)) as admin:
-        await admin.create_topic("t", assignment=[[3, 1], [2, 3]])
-        partitions = (await admin.describe_topic("t")).partitions
-    assert [(partition.leader, partition.replicas) for partition in partitions] == [(3, (3, 1)), (2, (2, 3))]
-
-
 async def test_what_cannot_be_created_is_refused_at_once(cluster):
     await cluster.start_broker(1)
     async with Admin(bootstrap(cluster)) as admin:

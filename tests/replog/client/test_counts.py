@@ -1,8 +1,6 @@
 """What clients count of themselves, with real brokers."""
 
-import asyncio
-
-from replog.client import Consumer, Producer, SyncConsumer, SyncProducer
+from replog.client import Consumer, Producer
 from tests.replog.client.conftest import TP, read
 
 
@@ -39,15 +37,3 @@ async def test_a_consumer_counts_what_it_read_and_how_far_it_lags(one_broker):
     assert counts["records-lag-max"] == 0
     assert counts["fetch-total"] >= 1
     assert counts["fetch-latency-avg"] <= counts["fetch-latency-max"]
-
-
-async def test_a_script_asks_as_well(one_broker):
-    def script() -> tuple[float, float]:
-        with SyncProducer(one_broker) as producer, SyncConsumer(one_broker, auto_offset_reset="earliest") as consumer:
-            producer.send("t", b"one")
-            consumer.assign([TP])
-            while not consumer.fetch(timeout_s=60):
-                pass
-            return producer.metrics()["record-send-total"], consumer.metrics()["records-consumed-total"]
-
-    assert await asyncio.to_thread(script) == (1, 1)

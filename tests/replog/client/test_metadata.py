@@ -39,14 +39,6 @@ def answer(
     )
 
 
-def test_a_leader_is_known_with_its_address_and_epoch():
-    view = ClusterView()
-    assert view.leader(TP) is None
-    view.apply(answer(leader=2, epoch=5))
-    assert view.leader(TP) == Leader(2, "127.0.0.1:9002", 5)
-    assert view.leader(TopicPartition("t", 1)) is None
-
-
 @pytest.mark.parametrize(
     ("configs", "size"),
     [

@@ -8,19 +8,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from benchmarks.attackers import (
-    CLIENTS,
-    CONTROLLERS,
-    FOLLOWERS,
     READERS_BUDGET,
     SLACK,
     UNREAD_BUDGET,
     VICTIM,
     UnfinishedMessage,
-    ask_for_empty_partitions,
     bulk_request,
     fetch_streams,
     file_readers,
-    idle_streams,
     look_up,
     parked_fetches,
     prepare,
@@ -33,10 +28,9 @@ from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.limits import MAX_REQUEST_BYTES, MIB
-from replog.rpc.methods import Controller, Log
+from replog.rpc.methods import Log
 from replog.rpc.transport import Stream
 from replog.rpc.transports import client_tls
-from replog.rpc.v1 import log_pb2
 
 pytestmark = pytest.mark.processes
 
@@ -142,25 +136,6 @@ async def _last_word(stream: Stream) -> None:
         pass
 
 
-@pytest.mark.parametrize(("asked", "size"), [(CLIENTS, 4 * MIB), (FOLLOWERS, 8 * MIB)])
-async def test_requests_of_millions_of_empty_partitions(cluster, broker, asked, size):
-    async with attacked(cluster) as victim:
-        for _ in range(10):
-            await ask_for_empty_partitions(broker, asked, size)
-        await victim.outlast(20)
-        victim.kept_within(SLACK)
-
-
-async def test_requests_of_millions_of_empty_partitions_at_the_controller(cluster, broker):
-    async with attacked(cluster, cluster.state.controller.pid) as victim:
-        before = await _brokers(broker)
-        for _ in range(10):
-            await ask_for_empty_partitions(cluster.state.controller.address, CONTROLLERS, 8 * MIB)
-        await victim.outlast(20)
-        assert await _brokers(broker) == before, "none is fenced"
-        victim.kept_within(SLACK)
-
-
 async def test_look_ups_by_time_in_a_batch_that_expands_to_a_hundred_megabytes(cluster, broker):
     async with attacked(cluster) as victim:
         asked = [look_up(broker, 100), *(look_up(broker, 1) for _ in range(50))]
@@ -169,22 +144,6 @@ async def test_look_ups_by_time_in_a_batch_that_expands_to_a_hundred_megabytes(c
         assert {result.offset for result in answers} <= {0, -1}, "its first record stands for it"
         await victim.outlast(20)
         victim.kept_within(SLACK)
-
-
-async def test_idle_streams_at_the_controller(cluster, broker):
-    async with attacked(cluster) as victim:
-        before = await _brokers(broker)
-        controller = cluster.state.controller.address
-        async with idle_streams(controller, Controller["watch_metadata"].limit.calls + 500):
-            await victim.outlast(100)
-            assert await _brokers(broker) == before
-
-
-async def _brokers(address: str) -> list[tuple[int, bool]]:
-    channel = GrpcChannel(address, client_tls())
-    answer = await channel.call(Log["get_metadata"], log_pb2.GetMetadataRequest(), DEADLINE_S)
-    await channel.close()
-    return [(broker.broker_id, broker.fenced) for broker in answer.brokers]
 
 
 def test_readers_are_served_again_when_those_that_did_not_read_have_gone(broker):

@@ -15,7 +15,6 @@ from replog.demo.traffic import read_back
 from replog.local_cluster import probe
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import terminate, wait_until_stopped
-from replog.server.controller.formatting import format_cluster
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
@@ -127,25 +126,3 @@ async def test_an_older_copy_of_the_store_elects_nobody_and_every_acknowledged_r
     with cluster:
         await asyncio.to_thread(cluster.wait_for_full_isr, "t")
         assert await count(cluster, "t") == COUNT + 1
-
-
-@pytest.mark.plaintext("with TLS the controller refuses a store that its certificate is not of: test_server_security")
-async def test_a_store_that_was_made_again_stops_no_broker(tmp_path):
-    """Its volume was not mounted, and somebody formatted what was there."""
-    cluster = Cluster(tmp_path, brokers=3)
-    with cluster:
-        async with Admin(cluster.bootstrap) as admin:
-            await admin.create_topic("t", partitions=1, replication_factor=3)
-        await filled(cluster.bootstrap, "t", 100)
-        cluster.stop("controller")
-        newest = cluster.copy_store("newest")
-        cluster.put_back(tmp_path / "nothing")
-        format_cluster(cluster.store)
-        with cluster.running("controller"):
-            until(lambda: all("INCONSISTENT_CLUSTER_ID" in cluster.broker_log(n) for n in (1, 2, 3)), "a refusal")
-            until(lambda: "heartbeat failed" in cluster.broker_log(1), "a heartbeat that is refused")
-            assert await count(cluster, "t") == 100
-        cluster.put_back(newest)
-        await asyncio.to_thread(cluster.up)
-        await filled(cluster.bootstrap, "t", 100)
-        assert await count(cluster, "t") == 200

@@ -137,6 +137,13 @@ def fetch_response(number: int, records: bytes) -> WithRecords[log_pb2.FetchResp
     return WithRecords(log_pb2.FetchResponse(correlation_id=number), [records])
 
 
+async def until(true: Callable[[], object]) -> None:
+    """Raises TimeoutError after a minute."""
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
 async def error_of(call: Awaitable[Any]) -> ReplogError:
     with pytest.raises(ReplogError) as raised:
         await call

@@ -16,7 +16,7 @@ from replog.rpc.http2.shells import client_connection, server_connection, socket
 from replog.rpc.http2.shells import server as h2_server
 from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.v1 import log_pb2
-from tests.replog.processes.proxy import CHUNK, Proxy, proxy_to
+from tests.replog.processes.proxy import proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving
 
 S = 60.0
@@ -59,55 +59,6 @@ async def test_a_connection_whose_peer_answers_no_ping_is_given_up_and_made_agai
                     assert await ask(channel, "a") == ["a"]
                     break
                 await asyncio.sleep(0.05)
-
-
-class Recorder(Proxy):
-    """What passes in each direction of each connection."""
-
-    def __init__(self, target: str) -> None:
-        super().__init__(target)
-        self.passed: list[bytearray] = []
-
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: int | None) -> None:
-        self.passed.append(passed := bytearray())
-        try:
-            with contextlib.suppress(OSError):
-                while data := await reader.read(CHUNK):
-                    passed += data
-                    writer.write(data)
-                    await writer.drain()
-        finally:
-            writer.close()
-
-
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-DATA, PING = 0, 6
-
-
-def frames(passed: bytearray) -> list[int]:
-    """Their types."""
-    types, left = [], memoryview(bytes(passed).removeprefix(PREFACE))
-    while len(left) >= 9:
-        types.append(left[3])
-        left = left[9 + int.from_bytes(left[:3], "big") :]
-    return types
-
-
-async def test_nobody_asks_a_stream_that_is_used_whether_it_is_alive(transport):
-    """Each ping wakes both processes once more, and idle brokers have nothing else to do."""
-    async with serving(Handlers(), methods.LOG, transport=transport) as address:
-        link = Recorder(address)
-        await link.start()
-        async with channel_to(link.address, transport) as channel:
-            stream = channel.open(PRODUCE)
-            for number in range(50):
-                await stream.send(produce_request(number))
-                assert await stream.receive(PATIENCE_S) is not None
-                await asyncio.sleep(0.02)
-            kinds = [frames(passed) for passed in link.passed]  # a server that stops sends one
-        await link.close()
-    assert [passed.count(DATA) >= 50 for passed in kinds] == [True, True]
-    assert max(passed.count(PING) for passed in kinds) < 5, kinds
 
 
 async def test_a_stream_whose_connection_is_gone_can_be_finished(transport):

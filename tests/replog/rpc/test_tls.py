@@ -32,7 +32,7 @@ from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
 from replog.rpc.transport import Denied, unheard
 from replog.rpc.v1 import controller_pb2, presence_pb2, replica_pb2
 from replog.server.descriptors import raise_limit
-from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving, until
 from tests.replog.rpc.secured import CLUSTER, LONG_AGO, NOW, Authority
 
 SERVICES = (methods.LOG, methods.REPLICA, methods.CONTROLLER, methods.PRESENCE)
@@ -280,9 +280,7 @@ async def test_thousands_of_handshakes_that_do_not_end_are_bounded_in_number_and
                     async with channel_to(address, H2Transport(authority.tls())) as channel:
                         assert await ask(channel, "b") == ["b"], "who comes meanwhile is served"
             assert await ask(before, "a") == ["a"]
-            async with asyncio.timeout(60):
-                while under_way or len(listening._connections) > 1:
-                    await asyncio.sleep(0.05)
+            await until(lambda: not under_way and len(listening._connections) <= 1)
             assert all(_is_closed(half) for half in sockets)
             assert await ask(before, "a") == ["a"], "and who was there"
     await listening.stop(0)
@@ -415,9 +413,7 @@ async def test_who_came_before_an_authority_was_removed_has_to_come_again_and_no
 
     async def exchanged(*authorities: Authority) -> None:
         trusted.write_bytes(b"".join(each.truststore.read_bytes() for each in authorities))
-        async with asyncio.timeout(20):
-            while shows.material.roots != trusted.read_bytes():
-                await asyncio.sleep(0.02)
+        await until(lambda: shows.material.roots == trusted.read_bytes())
 
     async with channel_to(address, H2Transport(authority.tls())) as channel:
         await ask(channel, "a")
@@ -427,9 +423,7 @@ async def test_who_came_before_an_authority_was_removed_has_to_come_again_and_no
         assert await ask(channel, "a") == ["a"]
         assert list(listening._connections) == [connection]
         await exchanged(new)
-        async with asyncio.timeout(20):
-            while listening._connections:
-                await asyncio.sleep(0.02)
+        await until(lambda: not listening._connections)
         error = await error_of(ask(channel, "a", timeout_s=20))
         assert "does not trust the authority of our certificate" in error.message
         await exchanged(authority)

@@ -20,7 +20,7 @@ from replog.rpc.peer import Peer, Role, peer
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.simulator.network.transport import SimulatedTransport
-from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving, until
 from tests.replog.rpc.secured import Authority
 from tests.replog.simulator.network.conversation import Pair
 
@@ -88,9 +88,7 @@ def over_every_transport(conversation: Conversation) -> Callable[..., None]:
 
 
 async def _ends(handlers: Handlers, *how: str) -> None:
-    async with asyncio.timeout(60):
-        while handlers.ended != [*how]:
-            await asyncio.sleep(0.01)
+    await until(lambda: handlers.ended == [*how])
 
 
 @over_every_transport
@@ -194,9 +192,7 @@ async def test_a_silent_stream_times_out_and_is_given_up(wire):
     await stream.send(produce_request(1))
     await stream.receive(60)
     assert (await error_of(stream.receive(0.2))).code is ErrorCode.REQUEST_TIMED_OUT
-    async with asyncio.timeout(60):
-        while not wire.handlers.ended:
-            await asyncio.sleep(0.01)
+    await until(lambda: wire.handlers.ended)
 
 
 class Fetches:
@@ -217,19 +213,13 @@ class Fetches:
         self.then(response.head.correlation_id)
 
 
-async def _until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not true():
-            await asyncio.sleep(0.01)
-
-
 @over_every_transport
 async def test_messages_are_handled_in_their_order_and_answered_from_there_and_each_returns_at_the_end(wire):
     fetches = Fetches(wire)
     fetches.ask(0)
     fetches.ask(1)
     fetches.then = lambda number: fetches.ask(number + 2) if number < 18 else None
-    await _until(lambda: len(fetches.answered) == 20)
+    await until(lambda: len(fetches.answered) == 20)
     assert fetches.answered == wire.handlers.asked == list(range(20))
     await fetches.stream.finish()
     async with asyncio.timeout(60):
@@ -242,7 +232,7 @@ async def test_messages_are_handled_in_their_order_and_answered_from_there_and_e
 async def test_what_a_handler_of_messages_raises_ends_the_call_after_what_was_posted_before(wire):
     fetches = Fetches(wire)
     fetches.ask(0)
-    await _until(lambda: fetches.answered == [0])
+    await until(lambda: fetches.answered == [0])
     wire.handlers.ready = False
     fetches.ask(1)
     fetches.ask(2)
@@ -267,7 +257,7 @@ async def test_what_a_clients_handler_raises_is_raised_by_each_and_no_more_is_ha
     assert (await error_of(asyncio.wait_for(fetches.reading, 60))).message == "0 is enough"
     assert fetches.answered == [0]
     fetches.stream.cancel()
-    await _until(lambda: bool(wire.handlers.ended))
+    await until(lambda: bool(wire.handlers.ended))
 
 
 @over_every_transport
@@ -276,7 +266,7 @@ async def test_a_stream_that_is_cancelled_by_a_handler_of_its_messages_ends_both
     fetches.then = lambda number: fetches.stream.cancel()
     fetches.ask(0)
     assert (await error_of(asyncio.wait_for(fetches.reading, 60))).code is ErrorCode.NETWORK_EXCEPTION
-    await _until(lambda: bool(wire.handlers.ended))
+    await until(lambda: bool(wire.handlers.ended))
 
 
 @over_every_transport
@@ -292,7 +282,7 @@ async def test_messages_wait_until_their_reader_is_ready_also_those_before_the_e
     wire.handlers.ready = True
     wire.handlers.stream.go_on()
     assert not wire.handlers.asked, "it goes on in a callback of its own"
-    await _until(lambda: wire.handlers.asked == [0, 1, 2])
+    await until(lambda: wire.handlers.asked == [0, 1, 2])
     await asyncio.sleep(0.3)
     assert not fetches.answered, "the client was not ready"
     fetches.ready = True
@@ -309,12 +299,12 @@ async def test_a_client_that_does_not_take_what_is_posted_is_not_read_from_and_g
     fetches.ready = False
     for number in range(40):
         fetches.ask(number)
-    await _until(lambda: wire.handlers.asked)
+    await until(lambda: wire.handlers.asked)
     await asyncio.sleep(0.5)
     assert len(wire.handlers.asked) < 25, "sockets hold some"
     fetches.ready = True
     fetches.stream.go_on()
-    await _until(lambda: fetches.answered == list(range(40)))
+    await until(lambda: fetches.answered == list(range(40)))
     fetches.stream.cancel()
     await error_of(asyncio.wait_for(fetches.reading, 60))
 
@@ -346,13 +336,13 @@ async def test_a_handler_knows_who_asks_whatever_the_shape_of_the_call_and_whene
     stream.cancel()
     fetches = Fetches(wire)
     fetches.ask(0)
-    await _until(lambda: fetches.answered == [0])
+    await until(lambda: fetches.answered == [0])
     wire.handlers.ready = False
     fetches.ask(1)
     await asyncio.sleep(0.3)
     wire.handlers.ready = True
     wire.handlers.stream.go_on()
-    await _until(lambda: fetches.answered == [0, 1])
+    await until(lambda: fetches.answered == [0, 1])
     fetches.stream.cancel()
     await error_of(asyncio.wait_for(fetches.reading, 60))
     expected = Peer("User:ANONYMOUS", Role.ANY, "127.0.0.1")

@@ -1,7 +1,6 @@
 """Replicas that change while they are audited: read again, or said to be changing; never guessed."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,11 +11,9 @@ from replog.log.formats.checkpoint import write_entries
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import ATTEMPTS, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE
-from spark_jobs.replicas.checks import ChecksSource
-from spark_jobs.replicas.readers import SegmentPartition
 from tests.replog.server.broker.conftest import batch
 from tests.replog.server.broker.conftest import cluster as running
-from tests.spark_jobs.log_directories import END, Cluster
+from tests.spark_jobs.log_directories import Cluster
 from tests.spark_jobs.log_directories import batch as batch_of
 
 __all__ = ["running"]
@@ -90,19 +87,6 @@ def test_nobody_knows_anything_to_be_committed(spark, cluster):
     for level in ("digest", "deep"):
         result = audit(spark, cluster.directories, level=level)
         assert {finding.kind for finding in result.findings} >= {"UNREADABLE"}, result.findings
-
-
-def test_a_segment_that_goes_away_under_the_reader_has_vanished(cluster):
-    options = {f"replica.{replica}": str(directory) for replica, directory in cluster.directories.items()}
-    bounds = json.dumps([["t", 0, replica, END, END, 0] for replica in (1, 2, 3)])
-    reader = ChecksSource({**options, "pass": "blocks", "bounds": bounds}).reader(None)  # type: ignore[arg-type]
-    listed = reader.partitions()
-    min(cluster.path(2, "t").glob("*.log")).unlink()
-    rows = [row for partition in listed for batch in reader.read(partition) for row in batch.to_pylist()]
-    faults = [(row["replica"], row["fault"]) for row in rows if row["fault"] not in (None, "EPOCH_CACHE_LIE")]
-    assert faults == [(2, "VANISHED")]
-    segments = sum(len(partition.work) for partition in listed if isinstance(partition, SegmentPartition))
-    assert len([row for row in rows if row["read"] is not None]) == segments
 
 
 async def test_a_running_cluster_is_audited_while_it_is_written_to(spark, running):

@@ -293,35 +293,6 @@ async def test_the_isolation_level_is_the_bound(cluster):
     assert [row["offset"] for row in everything] == [0, 1, 2, 3, 5, 8, 9]
 
 
-async def test_records_above_the_high_watermark_are_not_seen(cluster):
-    await cluster.start_brokers(1, 2)
-    await cluster.create_topic("t", replication_factor=2, min_insync_replicas="2")
-    await produce(cluster, "t", {0: 10})
-    leader = cluster.leader(T0)
-    log = cluster.log(leader, T0)
-    await cluster.crash_broker(3 - leader)
-    async with Producer(cluster.brokers[leader].address, acks=1) as producer:
-        await (await producer.send("t", b"uncommitted"))
-    assert (log.high_watermark, log.log_end_offset) == (10, 11)
-    rows = await batch_query(cluster, subscribe="t", kafka_bootstrap_servers=cluster.brokers[leader].address)
-    assert spans(rows) == {0: (0, 9)}
-
-
-async def test_a_task_goes_on_with_another_leader(cluster):
-    await cluster.start_brokers(1, 2, 3)
-    await cluster.create_topic("t", replication_factor=3)
-    await produce(cluster, "t", {0: 200})
-    reader = batch_reader(cluster, subscribe="t", kafka_max_partition_fetch_bytes="300", kafka_fetch_max_bytes="300")
-    ranges = list(await asyncio.to_thread(reader.partitions))
-    batches = reader.read(ranges[0])
-    first = await asyncio.to_thread(next, batches)
-    await cluster.stop_broker(cluster.leader(TopicPartition("t", 0)))
-    rest = await asyncio.to_thread(list, batches)
-    rows = [row for batch in [first, *rest] for row in batch.to_pylist()]
-    assert len(rest) > 3
-    assert spans(rows) == {0: (0, 199)}
-
-
 async def test_a_task_that_nobody_answers_says_so_in_time(cluster, monkeypatch):
     await two_partitions(cluster)
     monkeypatch.setattr(task, "ANSWER_S", 0.5)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.files.names import DIGEST_SUFFIX
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.indexes.digest_index import DigestIndex
@@ -58,12 +58,6 @@ def test_a_sealed_segment_takes_one_entry(cluster):
     assert store.bytes_read <= 3 * 12
 
 
-def test_without_an_offset_index_headers_are_walked_instead(cluster):
-    for path in cluster.path(1, "t").glob(f"*{INDEX_SUFFIX}"):
-        path.unlink()
-    assert points(cluster, [30])[29] == digest_below(cluster, 30)[1]
-
-
 def test_the_first_segment_without_digest_index_says_so_and_no_other(cluster):
     for path in cluster.path(1, "t").glob(f"*{DIGEST_SUFFIX}"):
         path.unlink()
@@ -87,15 +81,6 @@ def test_an_empty_sealed_segment_is_a_gap_with_or_without_digest_indexes(cluster
         assert gaps == [(second.base, third.base - 1)], items
         for path in cluster.path(1, "t").glob(f"*{DIGEST_SUFFIX}"):
             path.unlink()
-
-
-def test_a_missing_segment_is_a_gap(cluster):
-    second, third = segments(cluster)[1:3]
-    for path in cluster.path(1, "t").glob(f"{second.base:020d}.*"):
-        path.unlink()
-    items = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
-    (fault,) = [item for item in items if isinstance(item, FileFault)]
-    assert (fault.fault, fault.file, fault.first, fault.last) == ("GAP", LOG_SUFFIX, second.base, third.base - 1)
 
 
 def test_segments_that_overlap_have_offsets_that_come_twice(cluster):

@@ -5,11 +5,13 @@ import struct
 import pytest
 
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.indexes.offset_index import OffsetIndex
 from replog.log_tools.checker.indexes import read_index
 from spark_jobs.replicas import index_blocks as module
 from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.index_blocks import index_blocks
+from spark_jobs.replicas.sound import SoundIndex
 from tests.damage.vocabulary import flip, overwrite
 from tests.spark_jobs.log_directories import path_of, segments
 
@@ -33,6 +35,14 @@ def test_the_short_way_gives_up_where_batches_overlap(cluster):
     (fault,) = [item for item in index_blocks(segment, 0, CELLS) if isinstance(item, FileFault)]
     assert fault.fault == "INDEX_LIE"
     assert "would run into" in fault.detail
+
+
+def test_a_single_slot_of_zeros_may_be_unused_and_is_no_lie(cluster):
+    """Preallocated (IX-2), or the entry of a batch at the base whose timestamps are 0."""
+    segment = segments(cluster)[1]
+    path_of(segment, INDEX_SUFFIX).write_bytes(bytes(OffsetIndex.layout.size))
+    assert list(read_index(segment, INDEX_SUFFIX).rows) == []
+    assert SoundIndex(segment, INDEX_SUFFIX).last_offset == -1
 
 
 @pytest.mark.parametrize("suffix", [INDEX_SUFFIX, DIGEST_SUFFIX])

@@ -52,20 +52,6 @@ def test_a_sound_segment_is_really_read_in_parts(tmp_path):
     assert sum(split) == COUNT
 
 
-def test_entries_per_append_as_older_kafka_writes_them_are_borders_too(tmp_path):
-    """SG-2: the last offset of an append of several batches, with the position of its first; no digests."""
-    directory = build(tmp_path, random.Random(2))
-    begins = list(iterate_batches((directory / f"{0:020d}.log").read_bytes()))
-    entries = [(begins[n + 2][1].last_offset, begins[n][0]) for n in range(3, COUNT - 3, 3)]
-    (directory / f"{0:020d}.index").write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
-    (directory / f"{0:020d}.digest").unlink()
-    (directory / f"{0:020d}.timeindex").unlink()
-    segment = segment_of(tmp_path)
-    assert not list(differences(segment, 0, random.Random(2)))
-    split = [sum(1 for _ in check_segment(segment, 0, crc=True, part=part)) for part in parts_of(segment, 1000)]
-    assert sum(map(bool, split)) >= 4, split
-
-
 def test_the_last_part_has_what_is_appended_meanwhile(tmp_path):
     build(tmp_path, random.Random(3))
     segment = segment_of(tmp_path)

@@ -79,20 +79,6 @@ async def test_the_last_seek_counts_wherever_the_one_before_it_is_under_way(clus
             assert [record.offset for record in await consumer.fetch(60, max_records=1)] == [5], turns
 
 
-async def test_the_position_follows_each_record_handed_out(cluster):
-    async with Consumer(await one_broker_with(cluster, 20)) as consumer:
-        consumer.assign([TP])
-        consumer.seek_to_beginning()
-        assert await consumer.position(TP) == 0
-        seen = []
-        async for record in consumer:
-            seen.append(record.offset)
-            assert await consumer.position(TP) == record.offset + 1
-            if len(seen) == 20:
-                break
-        assert seen == list(range(20))
-
-
 async def test_without_records_a_fetch_comes_back_empty_in_time(cluster):
     async with Consumer(await one_broker_with(cluster, 1)) as consumer:
         consumer.assign([TP])  # the policy is latest
@@ -159,16 +145,6 @@ async def test_what_is_not_wanted_any_more_leaves_the_brokers_session(cluster):
         await eventually(lambda: sessions.keys() == {one}, what=lambda: sessions)
 
 
-async def test_offsets_are_found_by_time_and_at_the_ends(cluster):
-    async with Consumer(await one_broker_with(cluster, 30)) as consumer:
-        assert await consumer.beginning_offsets([TP]) == {TP: 0}
-        assert await consumer.end_offsets([TP]) == {TP: 30}
-        answer = (await consumer.offsets_for_times({TP: 1012}))[TP]
-        assert answer is not None
-        assert (answer.offset, answer.timestamp) == (12, 1012)
-        assert await consumer.offsets_for_times({TP: 5000}) == {TP: None}
-
-
 async def test_deleted_records_are_passed_over_by_the_policy(cluster):
     address = await one_broker_with(cluster, 30)
     async with Admin(address) as admin, Consumer(address, auto_offset_reset="earliest") as consumer:
@@ -176,28 +152,6 @@ async def test_deleted_records_are_passed_over_by_the_policy(cluster):
         consumer.assign([TP])
         consumer.seek(TP, 2)
         assert [record.offset for record in await read(consumer, 20)] == list(range(10, 30))
-
-
-async def test_what_was_read_before_a_deletion_is_handed_out_before_the_reset(cluster):
-    address = await one_broker_with(cluster, 0)
-    for i in range(30):
-        await cluster.produce(TP, batch(b"%d" % i))
-    async with (
-        Admin(address) as admin,
-        Consumer(address, auto_offset_reset="earliest", max_partition_fetch_bytes=250) as consumer,
-    ):
-        consumer.assign([TP])
-        assert [record.offset for record in await consumer.fetch(60, max_records=1)] == [0]
-        await asyncio.sleep(0.8)  # as much is buffered as will be
-        await admin.delete_records({TP: 25})
-        await asyncio.sleep(1)  # the fetch behind the buffer is refused meanwhile
-        offsets = [record.offset for record in await read(consumer, 6)]
-        while offsets[-1] < 29:
-            offsets += [record.offset for record in await read(consumer, 1)]
-    before = [offset for offset in offsets if offset < 25]
-    assert before == list(range(1, len(before) + 1))
-    assert 3 <= len(before) < 20
-    assert offsets[len(before) :] == list(range(25, 30))
 
 
 async def test_an_offset_out_of_range_is_raised_until_a_seek_when_there_is_no_policy(cluster):

@@ -1,6 +1,5 @@
 """READ_COMMITTED readers: what is aborted is passed over, what is open is waited for (LG-9)."""
 
-import asyncio
 import random
 import struct
 from collections.abc import Sequence
@@ -8,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from crc32c import crc32c
 
-from replog.client import Consumer, Producer, Record, SyncConsumer
+from replog.client import Consumer, Producer, Record
 from replog.client.records import decode_fetched, encode_batch
 from replog.log.formats.batch import HEADER, HEADER_SIZE, TRANSACTIONAL, parse_header, with_crc
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
@@ -69,11 +68,6 @@ def test_aborted_batches_are_passed_over_and_the_position_with_them():
     assert values(decoded.records) == [b"plain", b"committed", b"of the next transaction"]
     assert [record.offset for record in decoded.records] == [2, 3, 5]
     assert decoded.next_offset == 8
-
-
-def test_a_reader_of_uncommitted_records_gets_all_but_the_markers():
-    decoded = decode_fetched(ONE_OF_EACH, "t", 0, 0)
-    assert [record.offset for record in decoded.records] == [0, 1, 2, 3, 5]
 
 
 def test_an_answer_of_aborted_batches_and_markers_alone_still_moves_on():
@@ -172,14 +166,3 @@ async def test_a_consumer_reads_committed_records_up_to_the_first_open_transacti
     async with Consumer(address, auto_offset_reset="earliest") as consumer:
         consumer.assign([TP])
         assert [record.offset for record in await read(consumer, 8)] == [0, 1, 2, 3, 5, 8, 9, 11]
-
-
-async def test_the_blocking_consumer_takes_the_isolation_level_too(cluster):
-    address = await with_transactions(cluster)
-
-    def read() -> list[Record]:
-        with SyncConsumer(address, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
-            consumer.assign([TP])
-            return consumer.fetch(60)
-
-    assert values(await asyncio.to_thread(read)) == [b"plain", b"committed", b"of the next transaction"]

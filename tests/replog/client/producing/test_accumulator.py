@@ -80,13 +80,6 @@ def append(harness: Harness, value: bytes) -> Delivery:
     return harness.accumulator.append(harness.queue, 5, None, value, ())
 
 
-def test_without_linger_the_first_record_is_offered_at_once_and_only_once(harness):
-    append(harness, b"a")
-    append(harness, b"b")
-    assert harness.offered == [harness.queue]
-    assert values(harness.take()) == [b"a", b"b"]
-
-
 def test_while_a_batch_is_in_flight_the_next_records_wait_together(harness):
     append(harness, b"a")
     first = harness.take()
@@ -211,17 +204,6 @@ def test_a_batch_that_is_full_does_not_linger():
     assert harness.offered == []
     append(harness, b"y" * 100)
     assert values(harness.take()) == [b"x" * 100]
-
-
-def test_a_flush_lets_nothing_linger():
-    harness = Harness(linger_s=10)
-    append(harness, b"a")
-    harness.accumulator.flushing += 1
-    harness.accumulator.send_open_batches()
-    first = harness.take()
-    append(harness, b"b")
-    harness.answer(first, 0)
-    assert values(harness.take()) == [b"b"]
 
 
 async def test_each_delivery_knows_its_offset_and_timestamp(harness):

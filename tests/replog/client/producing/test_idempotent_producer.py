@@ -106,16 +106,6 @@ def five_in_one_request(producer: Producer, *values: bytes) -> list[Any]:
     return deliveries
 
 
-async def test_batches_are_numbered_from_0_without_a_gap(cluster, one_broker):
-    async with Producer(one_broker, batch_size=100) as producer:
-        await producer.send_many("t", [b"x" * 40] * 30)
-    expected = 0
-    for _, header in batches(cluster):
-        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (0, 0, expected)
-        expected += header.records_count
-    assert expected == 30
-
-
 @pytest.mark.parametrize("options", [{"enable_idempotence": False}, {"acks": 1}, {"acks": 0}])
 async def test_without_idempotence_batches_have_no_producer(cluster, one_broker, options):
     async with Producer(one_broker, **options) as producer:
@@ -285,24 +275,6 @@ async def test_ps_7_after_a_restart_that_forgets_all_but_the_last_batch_nothing_
         assert [(await delivery).offset for delivery in deliveries] == [-1, -1, -1, -1, 5]
         assert (await (await producer.send("t", b"after"))).offset == 6
     assert in_log(cluster) == [b"first", b"a", b"b", b"c", b"d", b"e", b"after"]
-
-
-async def test_a_crashed_leader_doubles_nothing_though_its_answers_were_lost(cluster):
-    await cluster.start_brokers(1, 2, 3)
-    await cluster.create_topic("t")
-    losing = False
-    transport = loses_acknowledgements(lambda: losing)
-    addresses = [broker.address for broker in cluster.brokers.values()]
-    async with Producer(addresses, transport=transport) as producer:
-        await (await producer.send("t", b"first"))
-        losing = True
-        deliveries = await five_under_way(producer, b"a", b"b", b"c")
-        await eventually(lambda: transport.lost > 0)
-        await cluster.crash_broker(cluster.leader(TP))
-        losing = False
-        assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
-        assert (await (await producer.send("t", b"after"))).offset == 4
-    assert in_log(cluster) == [b"first", b"a", b"b", b"c", b"after"]
 
 
 async def test_a_producer_whose_id_another_uses_in_a_later_epoch_fails_a_batch_and_goes_on_under_a_new_id(

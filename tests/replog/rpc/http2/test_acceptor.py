@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterable
 
 from replog.rpc.http2.shells import acceptor
 from replog.rpc.http2.shells.acceptor import REST_S, TAKEN_AT_ONCE, Acceptor
+from tests.replog.rpc.handlers import until
 
 S = 60.0
 EARLY_S = 0.001  # by which a timer may be
@@ -140,9 +141,7 @@ async def test_without_a_descriptor_it_says_so_and_tries_again(monkeypatch, capl
             os.close(free)
             resource.setrlimit(resource.RLIMIT_NOFILE, (free, hard))
             try:
-                async with asyncio.timeout(S):
-                    while "Too many open files" not in caplog.text:
-                        await asyncio.sleep(0.01)
+                await until(lambda: "Too many open files" in caplog.text)
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
             await begun.all_of(clients)

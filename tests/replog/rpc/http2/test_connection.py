@@ -15,41 +15,8 @@ from replog.rpc.http2.protocol.events import (
     Pong,
     Reset,
     Trailers,
-    Writable,
 )
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST, Pair
-
-
-def test_a_unary_call():
-    pair = Pair()
-    stream = pair.client.open(REQUEST)
-    pair.client.send_message(stream, [b"ask", b"ing"], end=True)
-    assert pair.server_hears() == [Headers(stream, REQUEST, False), Message(stream, b"asking"), Ended(stream)]
-    pair.server.send_headers(stream, ANSWER)
-    pair.server.send_message(stream, [b"answer"])
-    pair.server.send_trailers(stream, OK)
-    assert pair.client_hears() == [Headers(stream, ANSWER, False), Message(stream, b"answer"), Trailers(stream, OK)]
-    assert pair.server_hears() == []
-    assert pair.client.open_streams == pair.server.open_streams == 0
-
-
-def test_trailers_alone_are_an_answer():
-    pair = Pair()
-    stream = pair.client.open(REQUEST, end=True)
-    assert pair.server_hears() == [Headers(stream, REQUEST, True)]
-    pair.server.send_trailers(stream, [*ANSWER, (b"grpc-status", b"12")])
-    assert pair.client_hears() == [Headers(stream, [*ANSWER, (b"grpc-status", b"12")], True)]
-    assert pair.client.open_streams == pair.server.open_streams == 0
-
-
-def test_messages_go_both_ways_in_their_order():
-    pair = Pair()
-    stream = pair.call()
-    for count in range(100):
-        pair.client.send_message(stream, [b"%d" % count])
-        pair.server.send_message(stream, [bytes(count * 1000)])
-    assert pair.client_hears() == [Message(stream, bytes(count * 1000)) for count in range(100)]
-    assert pair.server_hears() == [*(Message(stream, b"%d" % count) for count in range(100)), Writable(stream)]
 
 
 def test_a_server_that_ends_first_drops_what_the_client_still_sends():
@@ -61,25 +28,6 @@ def test_a_server_that_ends_first_drops_what_the_client_still_sends():
     assert pair.server_hears() == []
     assert pair.client.open_streams == pair.server.open_streams == 0
     pair.call()
-
-
-def test_a_message_larger_than_every_window_and_any_frame_arrives():
-    pair = Pair(server=Bounds(max_message=17 << 20))
-    stream = pair.call()
-    large = bytes(range(256)) * (17 << 12)
-    pair.client.send_message(stream, [large[:1000], memoryview(large)[1000:]], end=True)
-    assert pair.client.waiting(stream) == len(large) + 5
-    assert pair.server_hears() == [Message(stream, large), Ended(stream)]
-    assert pair.client_hears() == [Writable(stream)]
-    assert pair.client.waiting(stream) == 0
-
-
-def test_trailers_wait_for_the_messages_before_them():
-    pair = Pair()
-    stream = pair.call()
-    pair.server.send_message(stream, [bytes(1 << 20)])
-    pair.server.send_trailers(stream, OK)
-    assert [type(event) for event in pair.client_hears()] == [Message, Trailers]
 
 
 def test_what_is_not_taken_holds_the_sender_back():

@@ -16,7 +16,7 @@ from replog.rpc.http2.protocol.hpack import encode_fields
 from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import inspection_pb2, log_pb2
-from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, serving, until
 from tests.replog.rpc.http2.raw import data, headers, message, reset, settings, update
 
 S = 60.0
@@ -145,15 +145,11 @@ async def test_a_peer_that_takes_nothing_is_sent_no_more_than_its_windows_and_le
         for stream in range(1, 200, 2):
             writer.write(headers(stream, block=READ_FILE) + data(stream, request, end=True))
         numbers = peers.handlers.asked
-        async with asyncio.timeout(S):
-            while len([asked for asked in numbers if asked == 0]) < 64:  # as many as may be served at once
-                await asyncio.sleep(0.01)
+        await until(lambda: numbers.count(0) >= 64)  # as many as may be served at once
         await asyncio.sleep(0.2)
         assert sorted(asked for asked in numbers if isinstance(asked, int)) == [0] * 64 + [1]
         assert peers.handlers.ended == []
-    async with asyncio.timeout(S):
-        while peers.handlers.ended.count("closed") < 64:
-            await asyncio.sleep(0.01)
+    await until(lambda: peers.handlers.ended.count("closed") >= 64)
 
 
 async def test_a_call_that_comes_with_the_message_whose_answer_finds_the_connection_reset_is_not_served_for_ever():
@@ -163,14 +159,10 @@ async def test_a_call_that_comes_with_the_message_whose_answer_finds_the_connect
         host, port = address.rsplit(":", 1)
         with socket.create_connection((host, int(port))) as client:
             client.sendall(PREFACE + settings({}) + headers(1, block=block))
-            async with asyncio.timeout(S):
-                while "stream" not in vars(handlers):
-                    await asyncio.sleep(0.01)
+            await until(lambda: "stream" in vars(handlers))
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing resets
             client.sendall(data(1, message(request)) + headers(3, block=block))
-        async with asyncio.timeout(10):
-            while any(task.get_name() == fetch.path for task in asyncio.all_tasks()):
-                await asyncio.sleep(0.01)
+        await until(lambda: all(task.get_name() != fetch.path for task in asyncio.all_tasks()))
     assert handlers.asked == [7]
 
 
@@ -183,11 +175,7 @@ async def test_a_connection_that_is_closed_for_a_fault_ends_though_its_peer_does
         client.connect((host, int(port)))
         client.sendall(PREFACE + settings({4: 2**31 - 1}) + update(0, 2**30))
         client.sendall(headers(1, block=READ_FILE) + data(1, message(b""), end=True))
-        async with asyncio.timeout(S):
-            while not any(connection._full for connection in server._connections):
-                await asyncio.sleep(0.01)
+        await until(lambda: any(connection._full for connection in server._connections))
         client.sendall(data(0, b"?"))
-        async with asyncio.timeout(10):
-            while server._connections:
-                await asyncio.sleep(0.01)
+        await until(lambda: not server._connections)
     await server.stop(0)

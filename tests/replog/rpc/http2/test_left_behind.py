@@ -1,7 +1,6 @@
 """What ends leaves nothing behind that waits for the garbage collector: in a process with many objects a whole
 collection comes late, and every channel holds a quarter of a MiB to read into."""
 
-import asyncio
 import gc
 import weakref
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ import pytest
 
 from replog.rpc import methods
 from replog.rpc.http2.shells.transport import H2Transport
-from tests.replog.rpc.handlers import Handlers, ask, error_of, produce_request, serving
+from tests.replog.rpc.handlers import Handlers, ask, error_of, produce_request, serving, until
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +21,7 @@ def _nobody_collects() -> Iterator[None]:
 
 async def _gone(*left: "weakref.ref[object]") -> None:
     """Within some turns of the loop: what is scheduled refers to them."""
-    async with asyncio.timeout(20):
-        while any(each() is not None for each in left):
-            await asyncio.sleep(0.01)
+    await until(lambda: all(each() is None for each in left))
 
 
 async def test_what_a_closed_channel_read_into_is_gone_at_once_whatever_errors_are_kept():

@@ -18,7 +18,7 @@ from replog.rpc.http2.shells.calls import request_fields
 from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.limits import MIB
 from replog.rpc.transport import Channel, Stream
-from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, until
 from tests.replog.rpc.http2.raw import data, headers, message, reset, settings
 
 S = 60.0
@@ -105,9 +105,7 @@ async def test_a_stream_whose_end_cannot_go_out_lets_go_of_its_messages_too(serv
     fields = request_fields(PRODUCE.path, "here", None)
     writer.write(PREFACE + settings({INITIAL_WINDOW_SIZE: 0}) + headers(1, block=encode_fields(fields)))
     writer.write(data(1, request) + data(1, message(bytes(MIB))[:100_000]))
-    async with asyncio.timeout(S):
-        while served.held < 100_000 or not served.handlers.asked:
-            await asyncio.sleep(0.01)
+    await until(lambda: served.held >= 100_000 and served.handlers.asked)
     (connection,) = served.server._connections
     assert connection.http2.waiting(1)
     connection.refuse(1, ReplogError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "go"))

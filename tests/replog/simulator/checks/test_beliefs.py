@@ -88,15 +88,6 @@ def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch
         world.step(1)
 
 
-def test_isr_3_a_replica_is_proposed_that_has_reached_it(world):
-    """ISR-3, nearly"""
-    leader = world.elect(SHRUNK)
-    world.append(1)
-    world.fetch(1, 2)
-    world.fetch(1, 3)  # at 5, which is the high watermark
-    assert isinstance(leader.state, Pending)
-
-
 def test_one_step_may_raise_a_leaders_high_watermark_and_depose_it(world):
     """INV-10, nearly: after a pause a broker hears many records at once."""
     world.append(1)

@@ -8,7 +8,6 @@ from replog.client.producing.accumulator import RecordMetadata
 from replog.metadata.values import Topic
 from replog.simulator.history import Poll, ProducerSend, Read
 from replog.simulator.invariants import Violation
-from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
 from tests.leader.replicas import TP, state
 from tests.replog.simulator.checks.tiny import TinyWorld, violates
@@ -25,13 +24,6 @@ def test_inv_12_an_acknowledgement_of_what_no_leader_has_exposed(world):
     world.append(1)
     with violates("INV-12", "producer-1", "offset 5", "above 5"):
         _acknowledge(world, 5)
-
-
-def test_inv_12_an_acknowledgement_of_the_last_record_that_is_committed(world):
-    """INV-12, nearly; acks=1 promises nothing; and an offset may be not told."""
-    world.append(1)
-    for offset, acks in ((4, -1), (5, 1), (-1, -1)):
-        _acknowledge(world, offset, acks)
 
 
 def test_inv_12_a_record_that_is_committed_is_acknowledged_also_after_an_unclean_election(world):
@@ -65,12 +57,6 @@ def test_ct_19_a_broker_knows_what_was_there_when_it_last_heard(world):
     world.step(2)
     image.partitions, image.version = there, world.image.version
     world.step(2)
-
-
-def test_a_broker_that_is_not_made_yet_and_a_controller_that_is_not_there_are_not_looked_at(world):
-    world.checker.after_step(SimulatedProcess("broker-7"))
-    world.image = None
-    world.checker.after_step(world.controller)
 
 
 def test_a_replica_whose_disk_failed_is_looked_at_no_more(world):

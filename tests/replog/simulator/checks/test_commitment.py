@@ -25,15 +25,6 @@ def test_inv_9_a_leaders_high_watermark_goes_back(world):
         world.step(1)
 
 
-def test_inv_9_a_followers_high_watermark_may_go_back_and_a_new_leaders_may_be_lower(world):
-    """INV-9, nearly (HW-9, ST-14)"""
-    world.hosted(2).log.update_high_watermark(3)
-    world.step(2)
-    world.elect(SECOND)
-    assert world.partition.replicas[2].high_watermark == 3
-    assert world.partition.committed_end == 5
-
-
 def test_inv_10_more_than_any_leader_ever_had(world):
     world.append(1)
     world.fetch(1, 2)
@@ -53,18 +44,6 @@ def test_inv_10_more_than_the_leader_of_its_epoch_had(world):
     world.hosted(3).log.update_high_watermark(5)
     with violates("INV-10", "follower 3", "rose to 5 in epoch 1", "3 at most"):
         world.step(3)
-
-
-def test_inv_10_a_high_watermark_from_the_leader_of_its_epoch(world):
-    """INV-10, nearly: two brokers that share a leader need not be told at one time."""
-    world.append(1)
-    world.fetch(1, 2)
-    world.fetch(1, 3)
-    world.fetch(1, 2)
-    world.fetch(1, 3)
-    world.fetch(1, 2)
-    assert world.partition.replicas[2].high_watermark == 6
-    assert world.partition.replicas[3].high_watermark == 5
 
 
 def test_inv_10_a_high_watermark_before_the_log_below_it_is_validated(world):
@@ -168,13 +147,6 @@ def test_inv_11_an_unclean_election_that_does_not_say_so(world):
         world.record(replace(UNCLEAN, recovering=False))
 
 
-def test_inv_11_an_eligible_leader_is_no_unclean_one(world):
-    world.record(replace(NOBODY, elr=(3, 2)))
-    world.record(replace(state(leader=3, epoch=2, partition_epoch=2, isr=(3,)), elr=(2,)))
-    assert world.partition.committed_end == 5
-    assert not world.partition.unclean
-
-
 def test_what_a_leader_exposes_is_committed_batch_by_batch_whatever_its_log_start(tmp_path):
     world = TinyWorld(tmp_path)
     world.record(state(isr=(1,)))
@@ -201,13 +173,6 @@ def _alone(directory: Path) -> TinyWorld:
     world = alone(directory)
     _leads_with(world, batch(0, 0, 2, pid=PRODUCER, transactional=True))
     return world
-
-
-def test_a_transaction_that_ends_is_stable(tmp_path):
-    world = _alone(tmp_path)
-    assert world.hosted(1).log.last_stable_offset == 0
-    _leads_with(world, marker(PRODUCER, commit=True), origin=AppendOrigin.COORDINATOR)
-    assert world.hosted(1).log.last_stable_offset == 3
 
 
 def test_ps_5_an_open_transaction_is_exposed(tmp_path):

@@ -57,12 +57,3 @@ async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(world
         _steps(world, 30)
     with violates("INV-19", "broker 2: what a fetch waits for came"):
         _steps(world, 30)
-
-
-async def test_inv_19_a_fetch_that_is_told_in_time(world):
-    """INV-19, nearly"""
-    session = _told(world)
-    _steps(world, 40)
-    session.answer(world.clock.now_ms, ONE_MIB)
-    for _ in range(3):
-        _steps(world, 40)

@@ -70,13 +70,6 @@ def test_inv_13_the_same_batch_behind_another_one(tmp_path):
         world.follow(3, world.partition.state)
 
 
-def test_inv_13_a_batch_of_another_epoch_at_the_same_offset(tmp_path):
-    """INV-13, nearly: a divergence that the next fetch will find."""
-    world = _in_epoch(tmp_path, 2, "0:0-3", "1:4-5")
-    world.start(3, "0:0-4", "2:5-5")
-    world.follow(3, world.partition.state)
-
-
 def test_inv_13_a_log_that_begins_later_shows_what_lies_before_when_another_comes(tmp_path):
     world = TinyWorld(tmp_path)
     recorded = state(leader=2, epoch=1, isr=(2,))
@@ -134,16 +127,6 @@ def test_inv_1_inv_14_inv_16_a_log_that_is_broken_by_itself(broken, violated, tm
         world.step(1)
 
 
-def test_inv_16_an_empty_log_that_begins_anew_at_any_offset(tmp_path):
-    """INV-16, nearly"""
-    world = _in_epoch(tmp_path, 0, "0:0-4")
-    world.hosted(1).log.truncate_fully_and_start_at(70)
-    partition = world.partition
-    partition.highest = partition.highest_of_epoch[0] = partition.highest_start = 70  # so much a leader had
-    world.step(1)
-    assert str(world.partition.replicas[1].chain) == "∅"
-
-
 # INV-15
 
 
@@ -172,26 +155,6 @@ def test_inv_15_a_cache_that_does_not_say_what_the_batches_say(entries, words, t
 def append_record_without_epoch(world: TinyWorld) -> None:
     """Something else than the cache changes too, so that the broker is looked at even if the last entry is equal."""
     world.hosted(1).log._segments.generation += 1
-
-
-def test_inv_15_an_epoch_without_a_record_at_the_log_end(tmp_path):
-    """INV-15, nearly: a leader's, or that of one that was deposed."""
-    world = _in_epoch(tmp_path, 2, "0:0-2", "1:3-5")
-    world.hosted(1).log.assign_epoch_start(2)
-    world.step(1)
-
-
-def test_inv_15_nothing_is_asked_below_the_log_start(tmp_path):
-    """INV-15, nearly: the epoch that the log start lies in begins there."""
-    world = _in_epoch(tmp_path, 2, "0:0-2", "1:3-5")
-    world.partition.highest = 6
-    log = world.hosted(1).log
-    log.update_high_watermark(6)
-    world.partition.highest_of_epoch[2] = world.partition.highest_start = 6
-    for start in (1, 3, 4, 6):
-        log.maybe_increment_log_start_offset(start)
-        world.step(1)
-    assert log.epochs.entries == ((1, 6),)
 
 
 # what logs are compared by

@@ -80,15 +80,3 @@ async def test_inv_19_nobody_tells_a_produce_that_its_records_are_committed(worl
     _steps(world, 40)  # nearly: it may be told yet
     with violates("INV-19", "what a produce on t-0 waits for came 100 ms ago"):
         _steps(world, 60)
-
-
-async def test_inv_19_a_produce_that_is_told_in_time(world):
-    """INV-19, nearly"""
-    world.append(1)
-    produce = _produce(world)
-    world.commit(1, 2, 3)
-    _steps(world, 40)
-    world.brokers[1].manager.check_now(TP)
-    assert produce.completed
-    for _ in range(5):
-        _steps(world, 100)

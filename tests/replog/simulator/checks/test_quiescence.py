@@ -8,13 +8,6 @@ from tests.leader.replicas import state
 from tests.replog.simulator.checks.tiny import violates
 
 
-def test_inv_21_everything_is_committed_everywhere(world):
-    """INV-21, kept"""
-    world.append(1, 4)
-    world.commit(1, 2, 3)
-    world.checker.at_the_end()
-
-
 def test_inv_21_a_record_is_not_committed(world):
     world.append(1)
     with violates("INV-21", "broker 1 has HW 5 and end 6"):

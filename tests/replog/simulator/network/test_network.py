@@ -7,7 +7,6 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.v1 import inspection_pb2
 from replog.simulator.network.links import Weather
 from tests.replog.rpc.handlers import error_of, produce_request
 
@@ -32,28 +31,6 @@ def test_a_request_may_come_again_long_after_its_answer_also_when_its_sender_is_
     assert pair.network.calls == {}
 
 
-def test_a_stream_both_ways_keeps_its_order_and_its_bytes(pair):
-    pair.network.weather = Weather(delay_ms=(0.1, 50.0), drop=0.2)
-
-    async def converse() -> list[int]:
-        stream = pair.channel.open(methods.Log["produce"])
-        for i in range(20):
-            await stream.send(produce_request(i, b"one", b"two%d" % i))
-        await stream.finish()
-        answers = []
-        while (answer := await stream.receive()) is not None:
-            answers.append(answer.answers[0].correlation_id)
-        assert await stream.receive() is None
-        assert (await error_of(stream.send(produce_request(1)))).code is ErrorCode.NETWORK_EXCEPTION
-        return answers
-
-    assert pair.run(converse()) == list(range(20))
-    assert pair.handlers.asked == [(i, [b"onetwo%d" % i]) for i in range(20)]
-    assert pair.handlers.ended == ["finished"]
-    assert pair.network.counts["delayed"] > 0
-    assert pair.network.calls == {}
-
-
 def test_a_sender_waits_for_a_reader_that_does_not_read(pair):
     pair.handlers.delay_s = 1.0
     sent = 0
@@ -68,18 +45,6 @@ def test_a_sender_waits_for_a_reader_that_does_not_read(pair):
     pair.loop.spawn(pair.client, flood())
     pair.loop.run_until(10.5)
     assert 32 + 10 <= sent <= 32 + 11  # those in the window and one for each that was read
-
-
-def test_cancelling_a_stream_wakes_its_reader_and_cancels_its_handler(pair):
-    async def converse() -> ReplogError:
-        stream = pair.channel.open(methods.Log["produce"])
-        asyncio.get_running_loop().call_later(1, stream.cancel)
-        return await error_of(stream.receive())
-
-    assert pair.run(converse()).code is ErrorCode.NETWORK_EXCEPTION
-    pair.loop.run_until(2.0)
-    assert pair.handlers.ended == ["cancelled"]
-    assert pair.network.calls == {}
 
 
 def test_closing_a_channel_ends_all_that_runs_on_it(pair):
@@ -98,25 +63,6 @@ def test_closing_a_channel_ends_all_that_runs_on_it(pair):
     pair.run(converse())
     pair.loop.run_until(3.0)
     assert pair.handlers.ended == ["cancelled", "cancelled"]
-
-
-def test_watching_reads_as_fast_as_it_wants_and_leaving_closes_the_generator(pair):
-    async def watch(count: int) -> list[int]:
-        positions = []
-        answers: Any = pair.channel.watch(methods.Inspection["read_file"], inspection_pb2.ReadFileRequest())
-        async for answer in answers:
-            positions.append(answer.head.position)
-            if len(positions) == count:
-                break
-        await answers.aclose()
-        await asyncio.sleep(1)
-        return positions
-
-    assert pair.run(watch(3)) == [0, 1, 2]
-    assert len(pair.handlers.asked) < 50
-    assert pair.handlers.ended == ["closed"]
-    assert len(pair.run(watch(2000))) == 1000
-    assert pair.network.calls == {}
 
 
 def test_lost_repeated_and_overtaken_calls(pair):

@@ -1,7 +1,6 @@
 """The simulated event loop: virtual time, processes that are killed and paused, and all of asyncio on top."""
 
 import asyncio
-import contextvars
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -82,23 +81,6 @@ def test_everything_knows_its_process(loop, process):
     assert seen == [process, None, process, process, other]
     assert set(stepped) == {"broker-1", "client-1"}
     assert loop.steps == len(stepped) + 1
-
-
-def test_variables_of_one_task_do_not_reach_another(loop, process):
-    variable = contextvars.ContextVar("variable", default=0)
-    seen: list[int] = []
-
-    async def one() -> None:
-        variable.set(1)
-        await asyncio.sleep(1)
-
-    async def two() -> None:
-        seen.append(variable.get())
-
-    loop.spawn(process, one())
-    loop.spawn(process, two())
-    loop.run_until(9.0)
-    assert seen == [0]
 
 
 def test_a_killed_process_runs_nothing_more_and_no_finally_block(loop, process):
@@ -283,21 +265,6 @@ def test_an_exception_that_nobody_handles_is_a_failure_that_names_its_process(lo
     assert "never retrieved" in loop.failures[1].message
     assert "fail_in_task" in loop.failures[1].message
     assert loop.failures[1].process == "broker-1"
-
-
-def test_sets_of_tasks_have_one_order(loop, process):
-    async def work() -> list[int]:
-        order: list[int] = []
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(asyncio.sleep(1)) for _ in range(50)]
-            for i, task in enumerate(tasks):
-                task.add_done_callback(lambda _, i=i: order.append(i))  # type: ignore[misc]
-            await asyncio.sleep(0)
-            for task in set(tasks):
-                task.cancel()
-        return order
-
-    assert loop.run_until_complete(loop.spawn(process, work())) == list(range(50))
 
 
 def test_an_exception_in_no_process_is_one_of_the_simulation_itself(loop):

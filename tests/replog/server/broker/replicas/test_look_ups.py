@@ -47,13 +47,14 @@ async def test_a_partition_is_named_once_in_a_request(cluster):
 
 
 async def test_a_request_that_takes_too_long_is_told_so_partition_by_partition(cluster, monkeypatch):
-    monkeypatch.setattr("replog.server.broker.clients.log_service.LOOK_UP_S", 0.2)
     await cluster.start_broker(1)
     for topic in ("t", "u"):
         await cluster.create_topic(topic, replication_factor=1)
         await cluster.produce(TopicPartition(topic, 0), packed(100))
-    async with cluster.brokers[1]._look_ups.searching:  # for somebody else, and it takes long
-        results = await ask(cluster, "t", "u")
+    with monkeypatch.context() as impatient:
+        impatient.setattr("replog.server.broker.clients.log_service.LOOK_UP_S", 0.2)
+        async with cluster.brokers[1]._look_ups.searching:  # for somebody else, and it takes long
+            results = await ask(cluster, "t", "u")
     assert [result.error_code for result in results] == [ErrorCode.REQUEST_TIMED_OUT] * 2
     for result in results:
         assert result.error_message.startswith(f"looking for time 1001 in {result.topic}-0: ")
