@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_382,
 }
 FILES = 608
-TESTS = 76_643
+TESTS = 74_897
 RESULTS = 304
 PAGES, WORDS = 24, 44_240
 

@@ -17,8 +17,9 @@ from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, LEVELS
 from spark_jobs.audit.overview import states
 from spark_jobs.audit.report import html_report
 from spark_jobs.audit.results import summary, write_findings
-from tests.damage.vocabulary import seal
+from tests.damage.vocabulary import index_entries, producers, seal, segment_file, set_index_entry, written
 from tests.replog.log.batches import append, open_log
+from tests.replog.log.producers.writes import end, transact
 from tests.spark_jobs.log_directories import BATCHES, END, SETTINGS, Cluster, batch, epoch_of
 
 VALUE = [("VALUE_MISMATCH", 3, 20, 21)]
@@ -26,6 +27,8 @@ LOST = [("COMMITTED_LOSS", 3, 0, 59)]
 OUT_OF_STEP = [("VALUE_MISMATCH", 2, 23, 24)]
 ROT = [("BIT_ROT", 2, 24, 25)]  # its digest was right when it was written
 TWO_CHANGED = [("VALUE_MISMATCH", 1, 20, 21), ("VALUE_MISMATCH", 2, 20, 21)]  # their digests say so, and 3 has them
+SURPLUS = [("BIT_ROT", 3, 22, 22)]  # at the end of the first segment
+TRANSACTIONS = [("INDEX_LIE", 2, 1, 11), ("INDEX_LIE", 3, 12, 12)]  # an empty `.txnindex`; a sequence in a `.snapshot`
 EXPECTED = {  # by topic: class, the replica that is wrong, first and last offset, at each level
     "healthy": ([], [], [], []),
     "alone": ([], [], [], []),
@@ -35,13 +38,17 @@ EXPECTED = {  # by topic: class, the replica that is wrong, first and last offse
     "out-of-step": (OUT_OF_STEP, OUT_OF_STEP, OUT_OF_STEP, OUT_OF_STEP),
     "bit-rot": ([], [], [], ROT),
     "two-changed": ([], [], TWO_CHANGED, TWO_CHANGED),  # digests are as they were
+    "transactions": ([], [], [], TRANSACTIONS),
+    "surplus": (SURPLUS, SURPLUS, SURPLUS, SURPLUS),
 }
+
+LIES = {"index": 2, "timeindex": 3, "digest": 1}  # an index of which replica lies
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     cluster = Cluster(tmp_path_factory.mktemp("brokers"))
-    for topic in ("healthy", "lost", "bit-rot", "unreadable", "two-changed"):
+    for topic in ("healthy", "lost", "bit-rot", "unreadable", "two-changed", "surplus", *LIES):
         cluster.add(topic)
     cluster.add("alone", (1,))
     for replica in (1, 2, 3):
@@ -50,14 +57,35 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
         cluster.build(replica, "lag", batches=BATCHES if replica == 1 else 25, mark=END if replica == 1 else 48)
     _build_out_of_step(cluster)
     cluster.patch(2, "bit-rot", 24, HEADER_SIZE + 5, b"\xff")
+    for replica in (1, 2, 3):
+        _build_transactions(cluster, replica)
+    written(segment_file(0, "txnindex"))(cluster.path(2, "transactions"))
+    producers(segment_file(13, "snapshot"), 5, last_sequence=9)(cluster.path(3, "transactions"))
     for replica in (1, 2):
         cluster.patch(replica, "two-changed", 20, HEADER_SIZE + 5, b"\xff")
         seal(cluster.locate(replica, "two-changed", 20)[0])
+    with min(cluster.path(3, "surplus").glob("*.log")).open("ab") as file:
+        file.write(b"\xff" * 50)
     shutil.rmtree(cluster.path(3, "lost"))
+    for kind, replica in LIES.items():
+        path = sorted(cluster.path(replica, kind).glob(f"*.{kind}"))[1]
+        key, value = index_entries(path)[1]
+        set_index_entry(path, 1, (key, value ^ 1))
     log = max(cluster.path(3, "unreadable").glob("*.log"))
     log.unlink()
     log.mkdir()  # opens, but every read fails: what a bad disk does
     return cluster
+
+
+def _build_transactions(cluster: Cluster, replica: int) -> None:
+    """Each a record, and then the marker that aborts it."""
+    log: Log = open_log(cluster.path(replica, "transactions"), **SETTINGS)
+    for number in range(15):
+        transact(log, 5, number)
+        end(log, 5, commit=False)
+    log.close()
+    cluster.marks[replica][TopicPartition("transactions", 0)] = 30
+    cluster.write_checkpoints()
 
 
 def _build_out_of_step(cluster: Cluster) -> None:
@@ -93,6 +121,14 @@ def places(findings: list[AuditFinding]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("topic", EXPECTED)
 def test_each_level_names_class_replica_and_offsets_of_what_it_sees(audits, topic):
     assert tuple(places(of_topic(audits[level], topic)) for level in LEVELS) == EXPECTED[topic]
+
+
+@pytest.mark.parametrize("kind", LIES)
+def test_a_changed_index_entry_is_a_lie_of_that_file(audits, kind):
+    for level in LEVELS[1:]:
+        (finding,) = of_topic(audits[level], kind)
+        assert (finding.kind, finding.wrong) == ("INDEX_LIE", LIES[kind]), finding
+        assert finding.evidence[0].file.endswith(f".{kind}"), finding
 
 
 def test_topics_that_nobody_has_written_to_are_consistent(spark, tmp_path):
