@@ -25,7 +25,7 @@ from benchmarks.beside import Figures, answer_orders
 from benchmarks.peers.peer import CONTROLLER, broker_name
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.errors import DENIALS, ReplogError
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcChannel
@@ -37,7 +37,7 @@ from replog.rpc.transport import Stream
 from replog.rpc.transports import client_tls
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.server.broker.disks.inspection_service import PIECE_BYTES
-from replog.server.descriptors import raise_limit
+from replog.server.process import raise_limit
 
 VICTIM = 1  # the broker that has the topics
 BULK, PACKED = "bulk", "packed"

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 from follower.partition_follower import FollowerProgress, PartitionFollower
-from replog.common.fetch_size import FetchSize
+from replog.common.backoff import FetchSize
 from replog.common.quota import ReplicationQuota, Throttles
 from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError

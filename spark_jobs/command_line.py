@@ -18,8 +18,7 @@ import typer
 from replog.command.app import App
 from replog.command.ending import BadUse, Failed, run
 from replog.command.output import note
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_INT
+from replog.config.properties import MAX_INT, number_in
 from replog.errors import ReplogError
 from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
 from replog.topic import parse_directory_name, validate_topic_name

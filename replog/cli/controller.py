@@ -9,8 +9,7 @@ import typer
 from replog.cli.options import ConfigFile, Overrides, settings
 from replog.command.app import App
 from replog.command.output import note
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_INT
+from replog.config.properties import MAX_INT, number_in
 from replog.errors import ErrorCode, ReplogError
 
 if TYPE_CHECKING:
@@ -148,8 +147,8 @@ def backup(
     Example: `replog controller backup --config /etc/replog/controller.properties --to /var/backups`"""
     import asyncio
 
-    from replog.server.controller.backup import back_up, read_store
     from replog.server.controller.formatting import store_in_etcd
+    from replog.server.controller.restoring import back_up, read_store
 
     parsed = _parsed(config, override)
 

@@ -11,8 +11,7 @@ from replog.cli.options import BootstrapServer, OutputFormat, number
 from replog.cli.reassignment_plan import is_number
 from replog.command.app import App
 from replog.command.output import Format, print_rows
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_LONG
+from replog.config.properties import MAX_LONG, number_in
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 

@@ -15,8 +15,7 @@ from replog.cli.reassignment_plan import Assignment, Planner, assignment_of, fro
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_INT, MAX_LONG
+from replog.config.properties import MAX_INT, MAX_LONG, number_in
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from replog.client.arguments import check_timeout, listed
 from replog.client.lifetime import Lifetime
 from replog.client.waiting import told_if_long
-from replog.common.addresses import check_address
 from replog.common.backoff import Backoff
+from replog.config.listeners import check_address
 from replog.config.topic import topic_config
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES

@@ -13,7 +13,7 @@ from replog.client.producing.producer import Partitioner, Producer
 from replog.client.records import Headers, Record
 from replog.common.acl import Acl, AclFilter
 from replog.errors import ReplogError
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike
 from replog.topic import TopicPartition

@@ -5,13 +5,15 @@ use."""
 
 import re
 from dataclasses import dataclass
+from ipaddress import IPv6Address, ip_address
 
-from replog.common.addresses import check_address, is_every_interface
+from replog.config.properties import number_in
 
 MAX_LISTENERS = 16
 MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
 PROTOCOLS = ("PLAINTEXT", "SSL")
 NAME = re.compile(r"[A-Z0-9_-]{1,64}")
+_HOST = re.compile(r"(?=.{1,254}:)([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?:")  # or IPv4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +78,39 @@ def _listener(name: str, bind: str, public: str, known: dict[str, str], default:
         raise ValueError(f"advertised.listeners={public} is each host's own address; name this host as others know it")
     own = name if name in PROTOCOLS else default
     return Listener(name, bind, public, known.get(name, own))
+
+
+def parse_address(value: str) -> tuple[str, int]:
+    """Split `host:port`, port 0 to 65535. Raises ValueError saying what is wrong."""
+    host, colon, port = value.rpartition(":")
+    if not colon or not host:
+        raise ValueError(f"{value!r} is not host:port")
+    if (number := number_in(port, 65535)) is None:
+        raise ValueError(f"{value[:100]!r}: port {port[:10]!r} is not a number from 0 to 65535")
+    return host, number
+
+
+def check_address(value: str) -> tuple[str, int]:
+    """Split an address as `parse_address` does, and require a host that can be connected to or listened on."""
+    host, port = parse_address(value)
+    if host.startswith("[") and host.endswith("]"):
+        IPv6Address(host[1:-1])  # raises ValueError
+    elif not _HOST.fullmatch(f"{host}:"):
+        raise ValueError(
+            f"{value[:100]!r} has no host that can be: write a name of letters, digits, '.', '-' and '_', or an "
+            "address, of IPv6 in brackets"
+        )
+    return host, port
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine reaches it."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_every_interface(address: str) -> bool:
+    """Return True if the host is 0.0.0.0 or [::], in any spelling: one may bind to it, but never connect to it."""
+    return not parse_address(address)[0].strip("[]0.:")

@@ -8,8 +8,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 
 from replog.common.acl import ANYBODY, is_principal
-from replog.common.addresses import check_address, is_every_interface
-from replog.config.listeners import Listener, listeners_of, named_addresses, protocol_map
+from replog.config.listeners import (
+    Listener,
+    check_address,
+    is_every_interface,
+    listeners_of,
+    named_addresses,
+    protocol_map,
+)
 from replog.config.properties import MAX_BATCH_BYTES, MAX_INT, MAX_LONG
 from replog.config.settings import Settings
 from replog.config.topic import ByteCount, Milliseconds, RecoveryStrategy

@@ -14,6 +14,12 @@ PATHS = frozenset(  # settings that are paths
 )
 
 
+def number_in(text: str, most: int = MAX_LONG) -> int | None:
+    """Return the number from 0 to `most` that `text` is in ASCII digits; else None. `int` raises for 5,000 digits."""
+    is_short = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+    return number if is_short and (number := int(text)) <= most else None
+
+
 def load_properties(path: Path) -> dict[str, str]:
     """Read a Java-style `name=value` file: blank lines and lines that start with # or ! are skipped.
 

@@ -36,7 +36,8 @@ class Settings(BaseModel):
     @classmethod
     def canonical(cls, properties: Mapping[str, str], source: str) -> dict[str, str]:
         """Return the text of each parsed value, as it is stored. Raises as `parse`."""
-        return _texts(cls.parse(properties, source))
+        given = cls.parse(properties, source).model_dump(by_alias=True, mode="json", exclude_unset=True)
+        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
     @classmethod
     def tidied(cls, stored: Mapping[str, str]) -> dict[str, str]:
@@ -87,11 +88,6 @@ def _tidied(model: type[Settings], stored: frozenset[tuple[str, str]]) -> Mappin
     unreadable = model.unreadable(named)
     fine = {name: value for name, value in named.items() if name not in unreadable}
     return {**named, **model.canonical(fine, "the store")}
-
-
-def _texts(parsed: Settings) -> dict[str, str]:
-    given = parsed.model_dump(by_alias=True, mode="json", exclude_unset=True)
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
 
 def _faults(model: type[Settings], error: ValidationError) -> Iterable[str]:

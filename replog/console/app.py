@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from replog.common.addresses import number_in
+from replog.config.properties import number_in
 from replog.console.watcher import Watcher
 from replog.topic import TopicPartition
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import uvicorn
 
 from replog.client.admin import Admin
-from replog.common.addresses import is_loopback, parse_address
+from replog.config.listeners import is_loopback, parse_address
 from replog.console.app import LOCAL, console_app
 from replog.console.board import Board
 from replog.console.watcher import Watcher

@@ -13,7 +13,7 @@ from replog.client.admin import Admin
 from replog.client.descriptions import BrokerDescription, ClusterDescription, LogDirDescription
 from replog.console.board import Board
 from replog.errors import ReplogError
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 
 POLL_S = 1.0  # the least rest after a poll
 REST = 4  # a rest is at least so many times as long as the poll

@@ -3,13 +3,12 @@
 | Looking for | File |
 |---|---|
 | every decision, and the state that it is made from | `cluster_state.py` |
-| the changes to commit, and the answer that follows | `decision.py`, `partition_changes.py` |
-| brokers register, and send heartbeats (CT-1 to CT-6) | `registration.py`, `broker_lifecycle.py` |
-| which of them have joined, and which are forgotten | `membership.py` |
+| the changes to commit, and the answer that follows | `decision.py` |
+| brokers register, send heartbeats (CT-1 to CT-6), join, and are forgotten | `registration.py`, `broker_lifecycle.py` |
 | what broker events change in partitions | `broker_events.py` |
 | who leads where nobody is known to have everything (CT-30, CT-31) | `evidence.py` |
 | who leads (CT-8); elections on request (CT-11, CT-12) | `elections.py`, `leader_elections.py` |
-| leaders' ISR proposals (§6.4), and leaders that resign (CT-22) | `alter_partition.py`, `resignations.py` |
+| leaders' ISR proposals (§6.4), and leaders that resign (CT-22) | `alter_partition.py` |
 | topics and where their replicas go (CT-18 to CT-20) | `topics.py`, `placement.py` |
 | replicas that move to other brokers (CT-14 to CT-16) | `reassignments.py` |
 | the last changes of each partition, for people | `partition_history.py` |
@@ -17,7 +16,5 @@
 | settings that change while the cluster runs | `configs.py` |
 | who may do what: ACLs | `acls.py` |
 | metadata from an older copy and from brokers' disks | `restoration.py` |
-| settings of restored topics, by which nothing is deleted | `restored_settings.py` |
-| deletions that a broker may not know | `tombstones.py` |
 | how long one of several controllers may believe that it leads (CT-25) | `leadership.py` |
 | blocks of producer ids | `producer_ids.py` |"""

@@ -1,19 +1,21 @@
-"""The controller's answer to a leader that proposes an ISR, row by row (§6.4). Pure."""
+"""The controller's answer to a leader that proposes an ISR, row by row (§6.4), or that no in-sync replica reaches and
+that asks to lead no more (CT-22, divergence 32). Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import NamedTuple
 
 from replog.controller.broker_events import Rules, active_brokers, situation, withdraw
-from replog.controller.decision import Decision
-from replog.controller.elections import Situation, change_isr
-from replog.controller.partition_changes import PartitionChanges
-from replog.controller.resignations import candidates
+from replog.controller.decision import Decision, PartitionChanges
+from replog.controller.elections import Situation, change_isr, remove_from_isr
 from replog.errors import ErrorCode
 from replog.metadata.image import MetadataImage
-from replog.metadata.values import BrokerRegistration, PartitionState
+from replog.metadata.values import LEAST_CANDIDATES, BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
+
+INTERVAL_MS = 30_000  # a partition changes its leader by a resignation at most once in so long
 
 Resign = Callable[[TopicPartition, PartitionState, Situation], PartitionState | ErrorCode]
 """The partition's new state after its leader asked to lead no more, or why the leader has to stay."""
@@ -132,3 +134,38 @@ def accept(state: PartitionState, proposal: Proposal, situation: Situation) -> P
 
     It may complete a reassignment. The sender may then lead no longer (CT-15)."""
     return change_isr(state, proposal.members, situation, recovering=proposal.recovering)
+
+
+def candidates(state: PartitionState) -> tuple[int, ...]:
+    """Return the brokers that may lead if the leader leaves the ISR: they have all committed records."""
+    return tuple(r for r in state.isr if r != state.leader) or state.elr
+
+
+class Resignations:
+    """The partitions whose leader resigned within the interval. They need not outlive the process.
+
+    The next leader is in sync, or eligible if no other is in sync (ISR-17), and answers the controller now: no
+    committed record is lost. The old leader leaves the ISR in the same record, otherwise the new one would wait for it
+    and commit nothing. Perhaps it does not reach the others either, and asks, too: hence the interval."""
+
+    def __init__(self) -> None:
+        self._granted_ms: OrderedDict[TopicPartition, int] = OrderedDict()  # oldest first
+
+    def resign(
+        self, tp: TopicPartition, state: PartitionState, situation: Situation, present: Set[int], now_ms: int
+    ) -> PartitionState | ErrorCode:
+        """Return the state with another leader, one of those `present`, or why this one has to stay."""
+        alive = situation.active.intersection(candidates(state), present)
+        minimum = min(situation.min_insync_replicas, len(state.replicas))  # PR-2
+        if len(alive) < max(LEAST_CANDIDATES, minimum):
+            return ErrorCode.NOT_ENOUGH_REPLICAS
+        if self.has_just(tp, now_ms):
+            return ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        self._granted_ms[tp] = now_ms
+        return remove_from_isr(state, state.leader, replace(situation, active=alive))
+
+    def has_just(self, tp: TopicPartition, now_ms: int) -> bool:
+        """Return True if the partition's leader resigned within the interval."""
+        while self._granted_ms and next(iter(self._granted_ms.values())) <= now_ms - INTERVAL_MS:
+            self._granted_ms.popitem(last=False)
+        return tp in self._granted_ms

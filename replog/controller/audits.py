@@ -7,7 +7,7 @@ from replog.controller.decision import Decision
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
-from replog.metadata.standing_audit import MAX_DIVERGED, VERDICTS, StandingAudit
+from replog.metadata.values import MAX_DIVERGED, VERDICTS, StandingAudit
 
 LAST_MS = 253_402_300_799_999  # the end of the year 9999: most libraries cannot write later dates
 MAX_TEXT_LENGTH = 300  # room for a topic's name and a partition's number

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from replog.controller.broker_events import OfflineReplica
 from replog.controller.evidence import Report
-from replog.metadata.incarnation import Claim
-from replog.metadata.values import BrokerRegistration
+from replog.metadata.values import BrokerRegistration, Claim
 
 CHECKS_PER_SESSION = 10
 

@@ -15,13 +15,12 @@ from replog.controller import (
     broker_events,
     configs,
     leader_elections,
-    membership,
     producer_ids,
     reassignments,
     registration,
     topics,
 )
-from replog.controller.alter_partition import Proposal, Verdict, alter_partition
+from replog.controller.alter_partition import Proposal, Resignations, Verdict, alter_partition, candidates
 from replog.controller.broker_lifecycle import (
     BrokerControlState,
     BrokerSessions,
@@ -33,19 +32,14 @@ from replog.controller.broker_lifecycle import (
 from replog.controller.decision import Decision
 from replog.controller.elections import Election, Strategy, was_unclean
 from replog.controller.evidence import Evidence, KnownLogEnds
-from replog.controller.membership import has_joined, never_joined
 from replog.controller.placement import Rng
-from replog.controller.resignations import Resignations, candidates
-from replog.controller.tombstones import Tombstones
+from replog.controller.registration import has_joined, never_joined
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
-from replog.metadata.batch import Batch
-from replog.metadata.changes import Change, partitions_key
-from replog.metadata.image import MetadataImage
-from replog.metadata.incarnation import Claim, is_same
+from replog.metadata.changes import Change, Tombstones, partitions_key
+from replog.metadata.image import Batch, MetadataImage
 from replog.metadata.lineage import HISTORY_ID_SIZE, begin, continues
-from replog.metadata.standing_audit import StandingAudit
-from replog.metadata.values import NO_LEADER, BrokerRegistration, PartitionState
+from replog.metadata.values import NO_LEADER, BrokerRegistration, Claim, PartitionState, StandingAudit, is_same
 from replog.topic import TopicPartition
 
 ELECTIONS_AT_ONCE = 500  # bounds one commit of the controller's own elections
@@ -134,7 +128,7 @@ class ClusterState:
         return registration.register(self.image, self._rules, request, left_ms)
 
     def heartbeat(self, request: Heartbeat, now_ms: int) -> Decision[HeartbeatAnswer]:
-        """Renews the session and decides (CT-3 to CT-5). Call `let_go` after an answer that orders a shutdown.
+        """Renews the session and decides (CT-3 to CT-5). End its session after an answer that orders a shutdown.
 
         Raises STALE_BROKER_EPOCH, INVALID_REQUEST, NOT_CONTROLLER."""
         broker = self._registered(request.sender)
@@ -164,10 +158,6 @@ class ClusterState:
             should_shutdown=following is BrokerControlState.SHUTDOWN_NOW,
         )
         return Decision(changes, answer)
-
-    def let_go(self, broker_id: int) -> None:
-        """End the session of a broker that was ordered to stop: otherwise its successor would wait for its end."""
-        self.sessions.end(broker_id)
 
     def _transition(
         self, broker: BrokerRegistration, current: BrokerControlState, following: BrokerControlState
@@ -199,8 +189,8 @@ class ClusterState:
         return Decision([Change("broker", broker_id, None) for broker_id in gone], gone)
 
     def unregister_broker(self, broker_id: int) -> Decision[int]:
-        """Raises as `membership.unregister`."""
-        return membership.unregister(self.image, broker_id)
+        """Raises as `registration.unregister`."""
+        return registration.unregister(self.image, broker_id)
 
     def fence_gone(self, broker: BrokerRegistration, now_ms: int) -> Decision[bool]:
         """Fence a process that is gone, and let its successor register at once (CT-21). False: that is done already.

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from replog.controller.broker_events import Rules, active_brokers, situation
-from replog.controller.decision import Decision
+from replog.controller.decision import Decision, PartitionChanges
 from replog.controller.elections import Election, Situation, elect
 from replog.controller.evidence import Evidence, leader_by_evidence, leader_on_request
-from replog.controller.partition_changes import PartitionChanges
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage

@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from replog.controller.broker_events import Rules, active_brokers, situation
-from replog.controller.decision import Decision
+from replog.controller.decision import Decision, PartitionChanges
 from replog.controller.elections import Situation, Strategy, in_order, settle
-from replog.controller.membership import has_joined
-from replog.controller.partition_changes import PartitionChanges
+from replog.controller.registration import has_joined
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_LEADER, PartitionState

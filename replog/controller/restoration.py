@@ -3,14 +3,19 @@
 Records may have been acknowledged since the copy, so nobody may lead by it alone: they would be lost (docs/backup.md).
 The replicas know more: their topic ids, leader epochs and log ends. A committed record is in every in-sync replica. So
 the replica whose last record has the highest leader epoch, and of those the longest, has every record that any of them
-had committed. Only it and its equals may lead first."""
+had committed. Only it and its equals may lead first.
+
+Nothing is deleted before the operator says so: the settings of a copy may be old, and those of a topic in no copy are
+not known. Otherwise brokers would delete records by them within minutes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import NamedTuple
 
-from replog.controller.restored_settings import UNKNOWN, alter_command, as_on_disk, holding_back
+from replog.config.properties import MAX_LONG
+from replog.config.topic import topic_config
+from replog.controller.broker_events import MIN_INSYNC_REPLICAS, UNCLEAN_LEADER_ELECTION
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
@@ -19,6 +24,8 @@ from replog.topic import TopicPartition
 LEADER_EPOCHS_AHEAD = 1000  # beyond all that is known: perhaps nobody read the disk of the last leader
 PARTITION_EPOCHS_AHEAD = 1 << 20  # beyond the copy's, for each restoration: no disk has partition epochs
 PRODUCER_IDS_AHEAD = 1 << 32  # beyond all that is known: a producer that has written nothing is in no log
+CLEANUP_POLICY = "cleanup.policy"
+UNKNOWN = {MIN_INSYNC_REPLICAS: "2"}  # stored, as a new topic's: brokers and controllers must go by the same number
 
 
 class Held(NamedTuple):
@@ -88,8 +95,8 @@ class _Restoration:
         for name, topic in self._copy.topics.items():
             if name in topics:
                 continue
-            elsewhere = self._brokers_of(name) - self._read
-            if elsewhere:
+            states = (self._copy.partitions[tp] for tp in self._copy.index.of_topic(name))
+            if {broker_id for state in states for broker_id in state.replicas} - self._read:
                 topics[name] = self._holding_back(topic)
             else:
                 self.remarks.append(f"topic {name} of the copy is on no disk: it was deleted since, and is left out")
@@ -142,10 +149,6 @@ class _Restoration:
                 f"To go by the copy: {alter_command(topic.name, topic.configs, held_back)}"
             )
         return replace(topic, configs={**topic.configs, **held_back})
-
-    def _brokers_of(self, name: str) -> set[int]:
-        states = (self._copy.partitions[tp] for tp in self._copy.index.of_topic(name))
-        return {broker_id for state in states for broker_id in state.replicas}
 
     def partitions(self, topic: Topic, held: Mapping[TopicPartition, Collection[Held]]) -> Iterable[Change]:
         known = self._copy.topics.get(topic.name)
@@ -220,12 +223,43 @@ class _Restoration:
         """Return as many replicas as there were, in the known order: those that hold it or were not read, new holders,
         then those that lost it."""
         stay = [broker_id for broker_id in known if broker_id in holders or broker_id not in self._read]
-        came = sorted(holders - set(known))
+        new = sorted(holders - set(known))
         lost = [broker_id for broker_id in known if broker_id not in stay]
-        missing = max(0, len(known) - len(stay) - len(came))
-        return (*stay, *came, *lost[:missing])
+        missing = max(0, len(known) - len(stay) - len(new))
+        return (*stay, *new, *lost[:missing])
 
 
 def brokers_named(ids: Iterable[int]) -> str:
     names = [str(broker_id) for broker_id in sorted(ids)]
     return f"broker{'s' if len(names) > 1 else ''} {', '.join(names)}"
+
+
+def as_on_disk(configs: Mapping[str, str], *, compacted: bool) -> dict[str, str]:
+    """Return the settings with a cleanup.policy that fits the files: those of a compacted topic have holes (CL-8)."""
+    if topic_config("", configs).compacted == compacted:
+        return dict(configs)
+    others = {name: value for name, value in configs.items() if name != CLEANUP_POLICY}
+    return others | {CLEANUP_POLICY: "compact"} if compacted else others
+
+
+def holding_back(topic: str, configs: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings beside `configs` without which records would be deleted or cleaned away, or lost because the
+    first broker that comes is elected uncleanly."""
+    config = topic_config(topic, configs)
+    wanted: dict[str, str] = {}
+    if config.deletes_by_retention:
+        wanted |= {"retention.ms": "-1", "retention.bytes": "-1"}
+    if config.compacted:
+        wanted["min.compaction.lag.ms"] = str(MAX_LONG)
+    wanted[UNCLEAN_LEADER_ELECTION] = "false"
+    safe = topic_config(topic, {**configs, **wanted})
+    fields = {name: name.replace(".", "_") for name in wanted}
+    return {
+        name: value for name, value in wanted.items() if getattr(safe, fields[name]) != getattr(config, fields[name])
+    }
+
+
+def alter_command(topic: str, configs: Mapping[str, str], held_back: Iterable[str]) -> str:
+    """Return the command that gives a topic back the settings that were held back."""
+    words = (f"--config {name}={configs[name]}" if name in configs else f"--delete-config {name}" for name in held_back)
+    return f"replog topic alter --topic {topic} {' '.join(words)}"

@@ -8,8 +8,8 @@ from replog.config.topic import TopicConfig
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
 from replog.controller.configs import check_room, checked_configs
 from replog.controller.decision import Decision
-from replog.controller.membership import has_joined, placeable
 from replog.controller.placement import ReplicaPlacer, Rng
+from replog.controller.registration import has_joined, placeable
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
@@ -62,7 +62,9 @@ def create_topic(image: MetadataImage, config: ControllerConfig, request: NewTop
     if name in image.topics:
         if not _made_by(image.topics[name], request.topic_id):
             raise ErrorCode.TOPIC_ALREADY_EXISTS.error(f"topic {name} exists; delete it first, or choose another name")
-        return Decision([], _made(image, name))
+        there = image.partitions_of(name)
+        made = CreatedTopic(image.topics[name].topic_id, len(there), len(there[0].replicas), image.version)
+        return Decision([], made)
     if request.topic_id and (
         len(request.topic_id) != 16 or any(_made_by(topic, request.topic_id) for topic in image.topics.values())
     ):
@@ -132,11 +134,6 @@ def _partitions(
 def _made_by(topic: Topic, topic_id: bytes) -> bool:
     """Return True if the request with this id made the topic."""
     return bool(topic_id) and topic.topic_id[:REQUEST_BYTES] == topic_id[:REQUEST_BYTES]
-
-
-def _made(image: MetadataImage, name: str) -> CreatedTopic:
-    partitions = image.partitions_of(name)
-    return CreatedTopic(image.topics[name].topic_id, len(partitions), len(partitions[0].replicas), image.version)
 
 
 def delete_topic(image: MetadataImage, name: str, meant: bytes) -> Decision[int]:

@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_INT
+from replog.config.properties import MAX_INT, number_in
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.cluster_file import CA_CERTIFICATE
 from replog.log.files.replacing import fsync_directory, put_in_place

@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_INT
+from replog.config.properties import MAX_INT, number_in
 from replog.errors import ErrorCode
 from replog.local_cluster.ports import HOST, free_port, is_free
 from replog.local_cluster.processes import ProcessId, ProcessState, state_of

@@ -1,6 +1,8 @@
 """Changes of the cluster's metadata as plain values: what the controller decides and every image applies."""
 
+from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice, takewhile
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 from replog.topic import TopicPartition
@@ -61,3 +63,24 @@ def parse_key(key: str) -> tuple[Kind, Any]:
         if kind in KINDS:
             return kind, int(name) if kind in ("broker", "broker_config") else name or None
     return cast(Kind, key), None
+
+
+class Tombstones:
+    """A deletion stays until a `collected` change says that all watchers know it, or its key is set again."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, int] = {}  # oldest first
+
+    def put(self, change: Change) -> None:
+        """Take in a change. Changes come in version order."""
+        if self._versions:
+            self._versions.pop(change.key, None)
+        if change.kind == "collected":
+            for key in self.up_to(change.value):
+                del self._versions[key]
+        elif change.value is None:
+            self._versions[change.key] = change.version
+
+    def up_to(self, version: int, limit: int | None = None) -> Mapping[str, int]:
+        """Return the keys and versions of deletions up to `version`, oldest first, at most `limit`."""
+        return dict(islice(takewhile(lambda item: item[1] <= version, self._versions.items()), limit))

@@ -2,6 +2,7 @@
 
 The controller holds one image and so does every broker; both change it only in version order, by `put` or a `Batch`."""
 
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from replog.log.directories.metadata_position import Position
@@ -9,8 +10,7 @@ from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change
 from replog.metadata.lineage import History
 from replog.metadata.partition_index import PartitionIndex
-from replog.metadata.standing_audit import StandingAudit
-from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.metadata.values import BrokerRegistration, PartitionState, StandingAudit, Topic
 from replog.topic import TopicPartition
 
 K = TypeVar("K")
@@ -38,7 +38,13 @@ class MetadataImage:
 
     @property
     def position(self) -> Position:
-        return Position(self.cluster_id, self.lineage[-1].history_id if self.lineage else b"", self.version)
+        return self.position_after(())
+
+    def position_after(self, changes: Sequence[Change]) -> Position:
+        """Return the position once these changes, in version order, are put."""
+        lineage = next((change.value for change in reversed(changes) if change.kind == "lineage"), self.lineage)
+        version = changes[-1].version if changes else self.version
+        return Position(self.cluster_id, lineage[-1].history_id if lineage else b"", version)
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
         return self.brokers.get(broker_id)
@@ -104,3 +110,41 @@ def _set(values: dict[K, V], name: K, value: V | None) -> None:
         values.pop(name, None)
     else:
         values[name] = value
+
+
+class Batch:
+    """Puts topics that the image does not know into an image of their own, which is taken over whole: a short step,
+    however many partitions a new topic has.
+
+    Nothing else changes the image between the first `add` and `put`."""
+
+    def __init__(self, image: MetadataImage, changes: Iterable[Change] = ()) -> None:
+        self.changes: list[Change] = []
+        self._image = image
+        self._new = MetadataImage()
+        self._others: list[Change] = []
+        for change in changes:
+            self.add(change)
+
+    def add(self, change: Change) -> None:
+        """Add changes in version order. Those older than the image are ignored."""
+        if change.version <= self._image.version:
+            return
+        self.changes.append(change)
+        match change.kind:
+            case "partition":
+                topic = change.name.topic
+            case "topic":
+                topic = change.name
+            case _:
+                topic = None
+        if topic is None or self._image.knows(topic):
+            self._others.append(change)
+        else:
+            self._new.put(change)
+
+    def put(self) -> None:
+        """Put all of them, with the same result as `MetadataImage.put` of each."""
+        for change in self._others:
+            self._image.put(change)
+        self._image.take_over(self._new)

@@ -13,8 +13,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import KINDS, Change, parse_key
 from replog.metadata.lineage import History
-from replog.metadata.standing_audit import StandingAudit
-from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.metadata.values import BrokerRegistration, PartitionState, StandingAudit, Topic
 from replog.rpc.fields import same_fields
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
@@ -36,7 +35,7 @@ def _record_value(change: Change) -> Message:
         case "cluster":
             return pb.ClusterRecord(cluster_id=value)
         case "broker":
-            return _broker_record(value)
+            return pb.BrokerRecord(**same_fields(value, _BROKER), endpoints=endpoint_messages(value.endpoints))
         case "broker_config":
             return pb.BrokerConfigRecord(broker_id=change.name, configs=value)
         case "topic":
@@ -133,10 +132,6 @@ def endpoint_messages(endpoints: Iterable[tuple[str, str]]) -> list[pb.Endpoint]
 
 def _broker(record: pb.BrokerRecord) -> BrokerRegistration:
     return BrokerRegistration(**same_fields(record, _BROKER), endpoints=endpoints_from_messages(record.endpoints))
-
-
-def _broker_record(broker: BrokerRegistration) -> pb.BrokerRecord:
-    return pb.BrokerRecord(**same_fields(broker, _BROKER), endpoints=endpoint_messages(broker.endpoints))
 
 
 def partition_from_record(record: pb.PartitionRecord) -> PartitionState:

@@ -1,11 +1,18 @@
 """The cluster's metadata as plain values, which the controller decides and every role acts on."""
 
+import hmac
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from replog.topic import TopicPartition
 
 NO_LEADER = -1
 NO_BROKER_EPOCH = -1
+INCARNATION_ID_SIZE = 16
+NONCE_SIZE = 16
+VERDICTS = ("CONSISTENT", "DIVERGED", "INCONCLUSIVE")
+MAX_DIVERGED = 100
 LEAST_CANDIDATES = 2  # a leader resigns only if two others can lead (CT-22): two brokers may be cut off from each other
 
 
@@ -84,3 +91,36 @@ class BrokerDirectory(Protocol):
 
     def broker(self, broker_id: int) -> BrokerRegistration | None:
         """Return the broker's current registration, or None if it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingAudit:
+    """The newest result of the audit that runs all the time (`replog audit follow`)."""
+
+    verdict: str  # one of VERDICTS
+    level: str
+    at_ms: int  # milliseconds since 1970, by the auditor's clock
+    verified: tuple[tuple[TopicPartition, int], ...]  # below the offset all replicas were equal; sorted by name
+    partitions: int  # so many were compared
+    diverged: tuple[str, ...]  # partitions with a finding, by name; MAX_DIVERGED of them at most
+    diverged_partitions: int  # the number of all of them
+    consistent_at_ms: int = 0  # when it last said CONSISTENT; 0: never
+
+
+class Claim(NamedTuple):
+    """The registered process that a request claims to come from."""
+
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: bytes
+
+
+def is_same(incarnation_id: bytes, other: bytes) -> bool:
+    """Compare incarnation ids in constant time: one is a password that only the process and its controller know. A
+    process registers with it, and names it in all later requests (CT-3)."""
+    return hmac.compare_digest(incarnation_id, other)
+
+
+def proof(incarnation_id: bytes, broker_id: int, nonce: bytes) -> bytes:
+    """Prove to the sender of the nonce that the incarnation id is known, without telling it to anybody (CT-21)."""
+    return hmac.digest(incarnation_id, broker_id.to_bytes(4, "big", signed=True) + nonce, "sha256")

@@ -11,8 +11,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any
 
-from replog.common.addresses import parse_address
-from replog.config.listeners import Listener
+from replog.config.listeners import Listener, parse_address
 from replog.rpc.daemons import Daemons
 
 logger = logging.getLogger(__name__)

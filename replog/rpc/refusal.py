@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.rpc.names import look_up
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from replog.common.addresses import is_loopback, parse_address
-from replog.config.listeners import Listener
+from replog.config.listeners import Listener, is_loopback, parse_address
 from replog.config.processes import ClientSecurity, ConnectionConfig, ServerSecurity
 from replog.config.properties import load_settings
 from replog.errors import ErrorCode

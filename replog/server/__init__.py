@@ -4,11 +4,10 @@
 |---|---|
 | the broker | `broker/` |
 | the controller | `controller/` |
-| who may do what, and who was denied it | `authorizer.py`, `audit_log.py` |
-| time; work in threads; long work in slices | `clock.py`, `trusted_time.py`, `threads.py`, `slices.py` |
-| work that gives way to clients; one timer for several moments | `throttle.py`, `deadline_timer.py` |
-| set-up of every process | `logging.py`, `hang_up.py`, `descriptors.py`, `garbage.py`, `memory.py` |
-| the log of a process | `log_lines.py`, `log_file.py` |
-| the end of its certificate | `certificate.py` |
+| who may do what, and who was denied it | `authorizer.py` |
+| time; work in threads | `clock.py`, `threads.py` |
+| long work in slices, which gives way to clients | `slices.py` |
+| set-up of every process | `process.py` |
+| its log | `logging.py` |
 | metrics for Prometheus | `metrics/` |
 | steps of the event loop that take too long | `slow_steps.py` |"""

@@ -4,25 +4,34 @@ Without `authorizer.class.name` everything is allowed."""
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import structlog
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.common.acl import CLUSTER_NAME, Operation, ResourceType
 from replog.config.processes import AuthorizerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
-from replog.rpc.access import Access, On
+from replog.rpc.access import On
 from replog.rpc.methods import Method, methods_of
 from replog.rpc.peer import Peer, Role, peer
-from replog.server.audit_log import AuditLog
+from replog.server.clock import Clock
 
+LOGGER = "replog.authorizer"
+BURST = 10  # lines of a principal at once
+LINE_MS = 1000  # then a line in so long
+MAX_PRINCIPALS = 1000  # more principals share one allowance
+MAX_SHOWN = 300  # characters of a name in a request
 MAX_REMEMBERED = 10_000  # topics that a stream was allowed
 _FAILED = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
+
+log = structlog.get_logger(LOGGER)
 
 Permits = Callable[[str], bool]
 """Returns True if a topic is allowed."""
@@ -30,6 +39,53 @@ Permits = Callable[[str], bool]
 
 def everything(_topic: str) -> bool:
     return True
+
+
+@dataclass(slots=True)
+class _Lines:
+    left: float
+    since_ms: int
+    left_out: int = 0
+
+
+class AuditLog:
+    """Logs denied requests, on a logger of their own like Kafka's kafka.authorizer.logger.
+
+    Nobody can fill a disk with them: a principal has some lines at once, then one a second, and the next line says how
+    many were left out."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lines: dict[str, _Lines] = {}
+
+    def denied(self, asks: Peer, operation: str, resource: str, request: str, rule: str) -> None:
+        """Log a denial, unless the principal has too many. `resource` is like TOPIC:flights; `rule` says which ACL
+        denied it, or why none allowed it."""
+        lines = self._of(asks.principal)
+        if lines.left < 1:
+            lines.left_out += 1
+            return
+        lines.left -= 1
+        log.info(
+            "denied",
+            logger=LOGGER,
+            principal=asks.principal,
+            host=asks.host,
+            operation=operation,
+            resource=resource[:MAX_SHOWN],
+            request=request,
+            rule=rule,
+            left_out=lines.left_out,
+        )
+        lines.left_out = 0
+
+    def _of(self, principal: str) -> _Lines:
+        now_ms = self._clock.monotonic_ms()
+        who = principal if principal in self._lines or len(self._lines) < MAX_PRINCIPALS else ""
+        lines = self._lines.setdefault(who, _Lines(BURST, now_ms))
+        lines.left = min(BURST, lines.left + (now_ms - lines.since_ms) / LINE_MS)
+        lines.since_ms = now_ms
+        return lines
 
 
 class Authorizer:
@@ -42,17 +98,27 @@ class Authorizer:
         self._acls = acls
         self.audit = audit
 
-    @property
-    def generation(self) -> int:
-        return self._acls.generation
-
     def permits(self, method: Method, *, quietly: bool = False) -> Permits:
-        """Return the topics allowed to the call whose handler runs. `quietly`: it lists topics, so those left out are
-        not denials."""
+        """Return the topics allowed to the call or stream whose handler runs. It remembers them until an ACL changes.
+        `quietly`: it lists topics, so those left out are not denials."""
         operation = method.access.operation
         if not self.enabled or operation is None:
             return everything
-        return StreamPermits(self, peer(), operation, method.path, quietly=quietly)
+        asks, allowed, generation = peer(), set[str](), self._acls.generation
+
+        def permitted(topic: str) -> bool:
+            nonlocal generation
+            if generation != self._acls.generation or len(allowed) > MAX_REMEMBERED:
+                generation = self._acls.generation
+                allowed.clear()
+            if topic in allowed:
+                return True
+            if self.allows(asks, operation, ResourceType.TOPIC, topic, method.path, quietly=quietly):
+                allowed.add(topic)
+                return True
+            return False
+
+        return permitted
 
     def allows(
         self, asks: Peer, operation: Operation, kind: ResourceType, name: str, path: str, *, quietly: bool = False
@@ -72,7 +138,8 @@ class Authorizer:
 
         Raises CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED."""
         access, asks = method.access, peer()
-        if access.operation is None or access.on is On.ROWS or _proved(access, asks):
+        is_proved = access.role is not Role.ANY and asks.role is access.role  # its certificate says so: it needs no ACL
+        if access.operation is None or access.on is On.ROWS or is_proved:
             return
         kind, name = ResourceType.CLUSTER, CLUSTER_NAME
         if access.on is On.SOME_TOPIC and self._allows_some_topic(asks, method.path):
@@ -96,39 +163,6 @@ class Authorizer:
         return self.allows(asks, write, kind, "", path, quietly=True) or self._acls.allows_any(
             asks.principal, asks.host, write, kind
         )
-
-
-class StreamPermits:
-    """The topics allowed to a call or stream. It remembers them until an ACL changes."""
-
-    def __init__(
-        self, authorizer: Authorizer, asks: Peer, operation: Operation, path: str, *, quietly: bool = False
-    ) -> None:
-        self._authorizer = authorizer
-        self._asks = asks
-        self._operation = operation
-        self._path = path
-        self._quietly = quietly
-        self._allowed: set[str] = set()
-        self._generation = authorizer.generation
-
-    def __call__(self, topic: str) -> bool:
-        if self._generation != self._authorizer.generation or len(self._allowed) > MAX_REMEMBERED:
-            self._generation = self._authorizer.generation
-            self._allowed.clear()
-        if topic in self._allowed:
-            return True
-        if self._authorizer.allows(
-            self._asks, self._operation, ResourceType.TOPIC, topic, self._path, quietly=self._quietly
-        ):
-            self._allowed.add(topic)
-            return True
-        return False
-
-
-def _proved(access: Access, asks: Peer) -> bool:
-    """Return True if the peer's certificate names the role that the method is for: then no ACL is needed."""
-    return access.role is not Role.ANY and asks.role is access.role
 
 
 def refusal(asks: Peer, operation: Operation, kind: ResourceType, name: str) -> ReplogError:

@@ -47,12 +47,12 @@ class SlowSteps:
                 self._asked_s, self._cpu_s = begun_s, thread_time()
             self._collecting_s = 0.0
             run(handle)
-            took_s = monotonic() - begun_s
-            self._busy_s += took_s
-            if took_s > self._longest_s:
-                self._longest_s = took_s
-            if took_s >= SLOW_S:
-                self._tell(handle, took_s)
+            elapsed_s = monotonic() - begun_s
+            self._busy_s += elapsed_s
+            if elapsed_s > self._longest_s:
+                self._longest_s = elapsed_s
+            if elapsed_s >= SLOW_S:
+                self._report(handle, elapsed_s)
 
         asyncio.Handle._run = run_and_tell  # type: ignore[method-assign, assignment]  # the loop calls nothing else
         gc.callbacks.append(self._on_collection)
@@ -80,14 +80,14 @@ class SlowSteps:
             self._mark_before, self._mark = self._mark, (now_s, self._busy_s)
         return now_s
 
-    def _tell(self, handle: asyncio.Handle, took_s: float) -> None:
+    def _report(self, handle: asyncio.Handle, elapsed_s: float) -> None:
         name = _name(handle)
         known = name if name in self.slow or len(self.slow) < NAMES else "others"
         self.slow[known] = self.slow.get(known, 0) + 1
         log.warning(
             "slow step",
             step=name,
-            ms=round(1000 * took_s),
+            ms=round(1000 * elapsed_s),
             cpu_ms=round(1000 * (thread_time() - self._cpu_s)),
             collecting_ms=round(1000 * self._collecting_s),
         )

@@ -2,7 +2,7 @@
 
 from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1.etcd_store_pb2 import StoreHead
-from replog.server.controller.etcd.keys import Keys
+from replog.server.controller.etcd.client import Keys
 from replog.simulator.cluster.members import ControllerMember, EtcdMember
 from replog.simulator.etcd.service import PREFIX
 from replog.simulator.invariants import Violation

@@ -13,8 +13,8 @@ an acknowledgement with acks=all, or a leader's answer that its record is too la
 from collections.abc import Iterator
 from itertools import combinations
 
+from replog.controller.alter_partition import candidates
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS
-from replog.controller.resignations import candidates
 from replog.metadata.values import LEAST_CANDIDATES, PartitionState
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import Kernel

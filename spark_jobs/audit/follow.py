@@ -18,7 +18,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, Where, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, AuditFinding

@@ -7,7 +7,7 @@ from time import monotonic
 
 from replog.client import SyncAdmin
 from replog.errors import ReplogError
-from replog.metadata.standing_audit import MAX_DIVERGED, StandingAudit
+from replog.metadata.values import MAX_DIVERGED, StandingAudit
 from replog.rpc.limits import MAX_VERIFIED
 from spark_jobs.audit.findings import AuditFinding
 from spark_jobs.audit.since import Saved

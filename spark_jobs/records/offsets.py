@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_INT, MAX_LONG
+from replog.config.properties import MAX_INT, MAX_LONG, number_in
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition, validate_topic_name
 

@@ -14,8 +14,7 @@ from typing import Any
 from replog.client.metadata import parse_bootstrap
 from replog.client.offsets import EARLIEST, LATEST
 from replog.client.records import codec_id
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_INT
+from replog.config.properties import MAX_INT, number_in
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.transport import Transport
 from replog.topic import TopicPartition, validate_topic_name

@@ -11,8 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_INT
+from replog.config.properties import MAX_INT, number_in
 from spark_jobs.kafka_options import SECURITY, SERVERS, in_full, refuse_unknown, refused, security_of
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import UNREADABLE, FileFault

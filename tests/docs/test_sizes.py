@@ -25,26 +25,26 @@ LINES = {
     "replog/cli": 3_921,
     "replog/client": 4_969,
     "replog/command": 482,
-    "replog/common": 445,
-    "replog/config": 706,
+    "replog/common": 396,
+    "replog/config": 752,
     "replog/console": 1_519,
-    "replog/controller": 2_730,
+    "replog/controller": 2_644,
     "replog/demo": 574,
     "replog/local_cluster": 1_372,
     "replog/log": 8_272,
     "replog/log_tools": 2_673,
-    "replog/metadata": 867,
+    "replog/metadata": 880,
     "replog/purgatory": 219,
     "replog/rpc": 6_820,
-    "replog/server": 10_429,
+    "replog/server": 10_066,
     "replog/simulator": 9_274,
     "spark_jobs": 1_227,
     "spark_jobs/audit": 3_708,
     "spark_jobs/records": 1_930,
     "spark_jobs/replicas": 3_382,
 }
-FILES = 608
-TESTS = 74_897
+FILES = 572
+TESTS = 74_841
 RESULTS = 304
 PAGES, WORDS = 24, 44_240
 

@@ -17,10 +17,9 @@ from replog.errors import ErrorCode
 from replog.log.epochs import LeaderEpochCache
 from replog.log.fetch import FetchAnswer, FetchPartition
 from replog.log.log import Log
-from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
-from replog.metadata.incarnation import Claim
-from replog.metadata.values import NO_BROKER_EPOCH, PartitionState, Topic
+from replog.metadata.image import Batch
+from replog.metadata.values import NO_BROKER_EPOCH, Claim, PartitionState, Topic
 from replog.metadata.values import BrokerRegistration as Registration
 from replog.topic import TopicPartition
 from tests.replog.log.batches import config

@@ -15,7 +15,7 @@ from replog.client.descriptions import (
 from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import audit_from_record, audit_to_record
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.rpc.fields import same_fields
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Inspection, LogDirs

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
-from replog.common.fetch_size import FetchSize
+from replog.common.backoff import FetchSize
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import AbortedTransaction, Buffer
 from replog.rpc.codec import WithRecords

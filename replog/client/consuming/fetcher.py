@@ -14,8 +14,7 @@ from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
 from replog.client.offsets import EARLIEST, list_offsets_once
 from replog.client.records import Record, Undecodable, decode_fetched
-from replog.common.backoff import Backoff
-from replog.common.fetch_size import FetchSize
+from replog.common.backoff import Backoff, FetchSize
 from replog.errors import ErrorCode, PositionError, ReplogError
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import AbortedTransaction, Buffer

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
-from replog.common.addresses import number_in
+from replog.config.properties import number_in
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 from google.protobuf.descriptor import ServiceDescriptor
 
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.gate import Gate

@@ -26,8 +26,9 @@ from replog.log.directories.log_manager import LogManager
 from replog.log.directories.replica import Placed
 from replog.log.errors import LogStorageError, is_of_the_disk
 from replog.metadata.image import MetadataImage
-from replog.metadata.incarnation import INCARNATION_ID_SIZE
+from replog.metadata.values import INCARNATION_ID_SIZE
 from replog.rpc import methods
+from replog.rpc.health import READY
 from replog.rpc.peer import Peer
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.tls import Tls
@@ -40,22 +41,20 @@ from replog.server.broker.context import BrokerContext
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
-from replog.server.broker.control.lifecycle import BrokerLifecycle
-from replog.server.broker.control.log_ends import LogEnds, missing_replicas
+from replog.server.broker.control.lifecycle import BrokerLifecycle, LogEnds
 from replog.server.broker.control.metadata_watch import MetadataWatch
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.control.odd_settings import read_record
-from replog.server.broker.control.presence_service import PresenceService
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.control.role_changes import RoleChanges
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.inspection_service import InspectionService
 from replog.server.broker.disks.log_dirs_service import LogDirsService
 from replog.server.broker.disks.log_flusher import LogFlusher
-from replog.server.broker.disks.mounts import check_known
+from replog.server.broker.disks.mounts import check_known, missing_replicas
 from replog.server.broker.disks.moves import ReplicaMoves
 from replog.server.broker.disks.reopening import FIRST_MS, LAST_MS, Reopening
-from replog.server.broker.identity import Identity
+from replog.server.broker.identity import Identity, PresenceService
 from replog.server.broker.listening import Listening
 from replog.server.broker.metrics import broker_metrics, directory_metrics
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
@@ -67,7 +66,7 @@ from replog.server.broker.replication.replica_service import ReplicaService
 from replog.server.broker.traffic import RECOVERY
 from replog.server.clock import Clock
 from replog.server.logging import tell_each
-from replog.server.metrics.room import Room
+from replog.server.metrics.process import Room
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -232,7 +231,7 @@ class Broker:
         self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
         again = Backoff(self._rng, FIRST_MS, LAST_MS)
-        self._spawn(Reopening(self.replicas, logs, self._roles, self._placed, again).run())
+        self._spawn(Reopening(self.manager, logs, self._roles, self._placed, again).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._listening.set_serving(True)
         await self._tell_ready()
@@ -298,12 +297,12 @@ class Broker:
     async def _tell_ready(self) -> None:
         """Tell health checks whether another broker may be restarted, as far as this one is concerned."""
         running = self._lifecycle.standing.state is BrokerState.RUNNING
-        await self._listening.set_ready(running and not self._image.index.behind_on(self.config.node_id))
+        await self._listening.set_serving(running and not self._image.index.behind_on(self.config.node_id), READY)
 
     def _is_waited_for(self) -> bool:
         """Return True if newer metadata than those being applied wait: they may say who leads."""
         assert self._roles is not None
-        return self._watch.has_news or self._roles.is_waited_for
+        return self._watch.has_news or self._roles.waiting > 0
 
     def _on_controller_heard(self) -> None:
         self.replicas.failure_detector.controller_ms = self._clock.monotonic_ms()
@@ -361,7 +360,7 @@ class Broker:
     async def stop(self) -> None:
         """Hand over leaderships, flush everything, write the marker, and stop. After a failure stop at once."""
         await self._listening.set_serving(False)
-        await self._listening.set_ready(False)
+        await self._listening.set_serving(False, READY)
         if self.failed:
             await self._lifecycle.say_goodbye(GOODBYE_TIMEOUT_S)
         else:

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from replog.config.processes import BrokerConfig
 from replog.errors import ReplogError
 from replog.metadata.image import MetadataImage
-from replog.server.audit_log import AuditLog
-from replog.server.authorizer import Authorizer
+from replog.server.authorizer import AuditLog, Authorizer
 from replog.server.broker.traffic import Traffic
-from replog.server.clock import Clock
-from replog.server.throttle import Throttle
-from replog.server.trusted_time import TrustedTime
+from replog.server.clock import Clock, TrustedTime
+from replog.server.slices import Throttle
 
 
 @dataclass(slots=True)

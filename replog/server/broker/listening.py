@@ -52,15 +52,10 @@ class Listening:
         self.address = addresses[first]
         self.endpoints = {name: addresses[name] for name in others}
 
-    async def set_serving(self, serving: bool) -> None:
-        """Set the answer of health checks."""
+    async def set_serving(self, serving: bool, service: str = "") -> None:
+        """Set the answer of health checks, for a service such as READY or for the whole process."""
         for server in self._servers.values():
-            await server.set_serving(serving)
-
-    async def set_ready(self, ready: bool) -> None:
-        """Set the answer of health checks for the service READY."""
-        for server in self._servers.values():
-            await server.set_serving(ready, READY)
+            await server.set_serving(serving, service)
 
     def connections(self) -> Metric:
         """Return the number of connections of each listener whose transport knows it."""

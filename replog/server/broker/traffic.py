@@ -9,7 +9,7 @@ from replog.errors import ErrorCode
 from replog.log.fetch import SessionRow
 from replog.metadata.image import MetadataImage
 from replog.server.clock import Clock
-from replog.server.metrics.times import Times
+from replog.server.metrics.families import Times
 
 PRODUCE, CONSUMER, FOLLOWER = REQUESTS = ("Produce", "FetchConsumer", "FetchFollower")
 # Damage is met by a start, which cuts it off; by a read; in records of the leader, which are refused; by a cleaning;

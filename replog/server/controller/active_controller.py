@@ -5,7 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -18,21 +18,20 @@ from replog.controller.partition_history import PartitionChange, PartitionHistor
 from replog.controller.registration import Registration
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
-from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
-from replog.metadata.incarnation import Claim
+from replog.metadata.image import Batch
 from replog.metadata.records import all_known, position_from_message, published, record_of
-from replog.metadata.values import BrokerRegistration, PartitionState
+from replog.metadata.values import BrokerRegistration, Claim, PartitionState
 from replog.rpc.tasks import for_good, may_fail_unheard
 from replog.rpc.transport import Transport, always
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
-from replog.server.audit_log import AuditLog
+from replog.server.authorizer import AuditLog
 from replog.server.clock import Clock
-from replog.server.controller.current_records import CurrentRecords
+from replog.server.controller.etcd.election import Election
 from replog.server.controller.inquiries import Inquiries
 from replog.server.controller.store import MetadataStore
-from replog.server.controller.watchers import Watchers
+from replog.server.controller.watchers import CurrentRecords, Watchers
 from replog.server.slices import SLICE, in_slices
 from replog.topic import TopicPartition
 
@@ -46,17 +45,6 @@ LOOK_S = 0.1
 COME_AFTER_S = 1.0  # how long brokers take to open their metadata streams to a new active controller
 LOGGED_KEYS = 4  # keys of a decision that are logged
 SESSION_EXPIRED = "the session of a broker expired"
-
-
-class Office(Protocol):
-    """Tells which of several controllers decides."""
-
-    @property
-    def leader(self) -> str:
-        """The address of the one that decides, if it is known."""
-
-    def leads(self) -> bool:
-        """Return True while this controller may believe that it decides."""
 
 
 @dataclass(slots=True)
@@ -76,9 +64,9 @@ class ActiveController:
         transport: Transport,
         clock: Clock,
         rng: random.Random,
-        office: Office | None = None,
+        election: Election | None = None,
     ) -> None:
-        """Without an `office` there is no other controller."""
+        """Without an `election` there is no other controller."""
         self.state = ClusterState(config, rng)
         self.records = CurrentRecords()
         self.history = PartitionHistory()
@@ -92,8 +80,8 @@ class ActiveController:
         self._store = store
         self._clock = clock
         self.audit = AuditLog(clock)
-        self._office = office
-        self._leads = office.leads if office is not None else always
+        self._election = election
+        self._leads = election.leads if election is not None else always
         self._deciding = asyncio.Lock()
         self._watchers = Watchers(self.state, self.records, self._on_lost, self._leads)
         self._inquiries = Inquiries(transport, rng, self._is_missing, self._fence_gone)
@@ -112,28 +100,16 @@ class ActiveController:
         self._note_running()
         self._tasks = [
             for_good(self._keep_running(), "keep running"),
-            for_good(self._expire_sessions(), "expire sessions"),
+            for_good(self._every(self._check_s, self._fence_expired), "expire sessions"),
             for_good(self._ask_who_is_gone(), "ask who is gone"),
-            asyncio.create_task(
-                self._in_rounds(
-                    self._config.unclean_leader_election_interval_ms / 1000,
-                    self.state.recover,
-                    "elected by what replicas say of their logs",
-                ),
-                name="elections by evidence",
-            ),
-            asyncio.create_task(
-                self._in_rounds(COLLECT_INTERVAL_S, lambda _: self.state.collect_tombstones(), "deletions forgotten"),
-                name="collect tombstones",
-            ),
         ]
+        recover_s = self._config.unclean_leader_election_interval_ms / 1000
+        self._begin_rounds(recover_s, self.state.recover, "elected by what replicas say of their logs")
+        self._begin_rounds(COLLECT_INTERVAL_S, lambda _: self.state.collect_tombstones(), "deletions forgotten")
         if self._config.auto_leader_rebalance_enable:
-            rebalance = self._in_rounds(
-                self._config.leader_imbalance_check_interval_seconds,
-                lambda _: self.state.rebalance_leaders(),
-                "leadership given back to preferred replicas",
-            )
-            self._tasks.append(asyncio.create_task(rebalance, name="rebalance leaders"))
+            rebalance_s = self._config.leader_imbalance_check_interval_seconds
+            what = "leadership given back to preferred replicas"
+            self._begin_rounds(rebalance_s, lambda _: self.state.rebalance_leaders(), what)
 
     async def follow(self) -> None:
         """Take in what is new in the store, before this controller is active. Raises as the store's `load`, and
@@ -186,13 +162,13 @@ class ActiveController:
             why = f"broker {request.sender.broker_id} {wants}"
             answer = await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms), why)
         if answer.should_shutdown:
-            self.state.let_go(request.sender.broker_id)
+            self.state.sessions.end(request.sender.broker_id)  # otherwise its successor would wait for its end
         return answer
 
-    async def present_heirs(self, sender: Claim, proposals: Iterable[Proposal]) -> frozenset[int]:
+    async def present_candidates(self, sender: Claim, proposals: Iterable[Proposal]) -> frozenset[int]:
         """Return the brokers that could lead what a leader gives away, and that answer now (CT-22).
 
-        Raises as `ClusterState.heirs`, and NOT_CONTROLLER if this controller is not active."""
+        Raises as `ClusterState.candidates`, and NOT_CONTROLLER if this controller is not active."""
         self.check_active()
         return await self._inquiries.present(self.state.candidates(sender, proposals))
 
@@ -313,7 +289,7 @@ class ActiveController:
         if self._refusal is not None:
             raise ReplogError(self._refusal.code, self._refusal.message)
         if not self.decides:
-            leader = self._office.leader if self._office is not None else ""
+            leader = self._election.leader if self._election is not None else ""
             raise ErrorCode.NOT_CONTROLLER.error(
                 f"this controller does not decide: {leader} does"
                 if leader
@@ -368,11 +344,6 @@ class ActiveController:
             if self._is_missing(broker):
                 self._inquiries.begin(broker)
 
-    async def _expire_sessions(self) -> None:
-        while self._active:
-            await asyncio.sleep(self._check_s)
-            await self._retried(self._fence_expired)
-
     async def _fence_expired(self) -> None:
         while (broker_id := await self.decide(self._fence_next_expired, SESSION_EXPIRED)) is not None:
             log.warning("broker fenced: its session expired", broker=broker_id)
@@ -383,16 +354,19 @@ class ActiveController:
         self._note_running()  # otherwise a pause during the commit before would count against brokers
         return self.state.fence_next_expired(now_ms)
 
-    async def _in_rounds(self, interval_s: float, work: Callable[[int], Decision[int]], what: str) -> None:
+    def _begin_rounds(self, interval_s: float, work: Callable[[int], Decision[int]], what: str) -> None:
         """Do the controller's own work, such as its elections (CT-12), round after round, some at a time."""
 
         async def a_round() -> None:
             while count := await self.decide(work, what):
                 log.info(what, count=count)
 
+        self._tasks.append(for_good(self._every(interval_s, a_round), what))
+
+    async def _every(self, interval_s: float, work: Callable[[], Awaitable[None]]) -> None:
         while self._active:
             await asyncio.sleep(interval_s)
-            await self._retried(a_round)
+            await self._retried(work)
 
     async def _retried(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do a round of background work. An error of the store puts it off to the next round; a defect is the end."""

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Collection
 import structlog
 
 from replog.errors import ReplogError
-from replog.metadata.incarnation import NONCE_SIZE, is_same, proof
-from replog.metadata.values import BrokerRegistration
+from replog.metadata.values import NONCE_SIZE, BrokerRegistration, is_same, proof
 from replog.rpc import methods
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import presence_pb2 as pb

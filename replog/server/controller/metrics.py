@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from replog.metadata.standing_audit import VERDICTS, StandingAudit
-from replog.metadata.values import NO_LEADER
+from replog.metadata.values import NO_LEADER, VERDICTS, StandingAudit
 from replog.server.controller.active_controller import ActiveController
 from replog.server.metrics.families import labelled
 from replog.server.slices import in_slices
@@ -14,7 +13,7 @@ from replog.server.slices import in_slices
 _PREFIX = "kafka_controller_kafkacontroller_"
 
 
-async def controller_metrics(controller: ActiveController, *, decides: bool) -> list[Metric]:
+async def controller_metrics(controller: ActiveController) -> list[Metric]:
     """Return a controller's metrics. One that does not decide shows that, and the metadata that it knows."""
     image = controller.state.image
     count = Counter[str]()
@@ -27,7 +26,7 @@ async def controller_metrics(controller: ActiveController, *, decides: bool) -> 
     gauges = [
         GaugeMetricFamily(_PREFIX + name, text, value=value)
         for name, text, value in (
-            ("activecontrollercount", "1 at the controller that decides", int(decides)),
+            ("activecontrollercount", "1 at the controller that decides", int(controller.decides)),
             ("globaltopiccount", "Topics", len(image.topics)),
             ("globalpartitioncount", "Partitions", count["globalpartitioncount"]),
             ("offlinepartitionscount", "Partitions without a leader", count["offlinepartitionscount"]),

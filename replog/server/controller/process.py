@@ -2,22 +2,18 @@
 
 import asyncio
 import random
-import signal
 from collections.abc import Callable
 
 import structlog
 
-from replog.common.addresses import is_every_interface
+from replog.config.listeners import is_every_interface
 from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
-from replog.rpc.names import warn_of_unknown
 from replog.rpc.peer import Role
-from replog.rpc.tasks import for_good
 from replog.rpc.transport import Transport
 from replog.rpc.transports import server_tls, transport_named
-from replog.server.certificate import looked_at_daily
 from replog.server.clock import Clock, SystemClock
 from replog.server.controller.etcd.client import EtcdClient, transport_to_etcd
 from replog.server.controller.etcd.election import Election
@@ -25,10 +21,8 @@ from replog.server.controller.etcd.store import EtcdStore
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
 from replog.server.controller.store import StoreInThread, VersionConflictError
-from replog.server.descriptors import raise_limit
-from replog.server.garbage import search_what_is_new
-from replog.server.hang_up import answer_hang_up, survive_signals
 from replog.server.metrics.process import shown_at
+from replog.server.process import in_background, set_up, stop_signals
 from replog.server.slow_steps import SlowSteps
 
 log = structlog.get_logger()
@@ -37,11 +31,7 @@ log = structlog.get_logger()
 def main(config: ControllerConfig, read: Callable[[], ControllerConfig], started: Callable[[], None]) -> int:
     """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1). `read` reads the settings
     again; `started` is called once it serves. Raises ReplogError if it cannot start."""
-    survive_signals()
-    raise_limit()
-    steps = SlowSteps()
-    steps.watch()
-    search_what_is_new()
+    steps = set_up()
     try:
         asyncio.run(run_controller(config, read, steps, lambda _: started()))
     except VersionConflictError as error:
@@ -81,12 +71,8 @@ async def run_controller(
     """Serve until SIGTERM or SIGINT. `on_listening` is called with the bound address.
 
     Raises ReplogError if it cannot start, NOT_CONTROLLER if it must not go on: another has taken over its store."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+    stopped = stop_signals()
     tls = server_tls(config, (config.bound,), Role.CONTROLLER)
-    tasks = answer_hang_up(read, tls), for_good(warn_of_unknown([config.bound]), "advertised names")
     transport = transport_named(config.rpc_transport, tls, config)
     if isinstance(transport, GrpcTransport):
         take_together()
@@ -95,7 +81,7 @@ async def run_controller(
     server = controller_server(config, transport, SystemClock(), random.SystemRandom(), to_etcd)
 
     async def run() -> None:
-        async with shown_at(config, server.metrics, steps, tls, etcd_tls), looked_at_daily(tls):
+        async with in_background(read, tls, [config.bound]), shown_at(config, server.metrics, steps, tls, etcd_tls):
             await server.start()  # waits until an etcd answers
             if tls is not None:
                 tls.check_cluster(server.controller.state.image.cluster_id)
@@ -108,9 +94,7 @@ async def run_controller(
         if running.done():
             running.result()
     finally:
-        for task in (running, stopping, *tasks):
-            task.cancel()
-        await asyncio.gather(running, stopping, *tasks, return_exceptions=True)
+        running.cancel()
+        stopping.cancel()
+        await asyncio.gather(running, stopping, return_exceptions=True)
         await server.stop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -1,10 +1,14 @@
-"""A metadata store from an older copy, or none, and from the log directories of brokers (docs/backup.md).
+"""Copies of the metadata store: taken at any time, checked, and read again. A store from an older copy, or none, and
+from the log directories of brokers (docs/backup.md).
 
-It begins a new history, far above every version that a broker can know. So all brokers follow it (CT-24), get
+That begins a new history, far above every version that a broker can know. So all brokers follow it (CT-24), get
 everything, and register again."""
 
+import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,15 +17,16 @@ from random import Random
 from replog.controller.decision import numbered
 from replog.controller.restoration import Held, brokers_named, restored
 from replog.errors import ErrorCode, ReplogError
+from replog.log.errors import storage_errors
+from replog.log.files.replacing import fsync_directory
 from replog.log_tools.survey import Survey, survey
 from replog.log_tools.survey_file import read_survey_file
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.lineage import HISTORY_ID_SIZE, History
-from replog.metadata.records import all_known, record_of
+from replog.metadata.records import all_known, change_of, record_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
-from replog.server.controller.backup import read_copy
-from replog.server.controller.sqlite_store import create_store
+from replog.server.controller.sqlite_store import DATABASE_NAME, WAL_SUFFIX, SqliteStore, create_store
 from replog.topic import MAX_CLUSTER_PARTITIONS
 
 VERSIONS_AHEAD = 1 << 32  # beyond all that is known: brokers whose disks were not read know more
@@ -73,13 +78,13 @@ def restored_store(
         )
     known.cluster_id = known.cluster_id or _cluster_id(surveys)
     versions: dict[int, int] = defaultdict(int)
-    for told in surveys:
-        versions[told.broker_id] = max(versions[told.broker_id], told.metadata_version)
+    for each in surveys:
+        versions[each.broker_id] = max(versions[each.broker_id], each.metadata_version)
     newest = max([known.version, *versions.values()])
     held = [
-        Held(told.broker_id, *replica, metadata_version=versions[told.broker_id])
-        for told in surveys
-        for replica in told.replicas
+        Held(each.broker_id, *replica, metadata_version=versions[each.broker_id])
+        for each in surveys
+        for replica in each.replicas
     ]
     result = restored(known, held, replicas.keys(), newest // VERSIONS_AHEAD)
     before = newest + VERSIONS_AHEAD
@@ -88,7 +93,7 @@ def restored_store(
         Change("lineage", None, (History(rng.randbytes(HISTORY_ID_SIZE), before + 1),)),
     ]
     changes = [change for change in numbered(chain(result.changes, new_history), before) if change is not None]
-    remarks += chain(result.remarks, *(told.passed_over for told in surveys))
+    remarks += chain(result.remarks, *(each.passed_over for each in surveys))
     return Outcome(list(map(record_of, changes)), _image(changes), remarks)
 
 
@@ -119,7 +124,7 @@ def _surveys(
         for path in paths:
             of_path = _surveyed(broker_id, path, known)
             surveys += of_path
-            log_dirs = max(log_dirs, *(told.log_dirs for told in of_path))
+            log_dirs = max(log_dirs, *(each.log_dirs for each in of_path))
             written_ms = of_path[0].written_ms
             age_ms = 0 if written_ms is None else now_ms - written_ms
             if age_ms > OLD_MS:
@@ -142,14 +147,14 @@ def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> list[Survey]:
             "replog log survey printed of it"
         )
     surveys = read_survey_file(path) if path.is_file() else [survey(path)]
-    for told in surveys:
-        if told.broker_id != broker_id:
-            raise _invalid(f"{path} belongs to broker {told.broker_id}, not to {broker_id}")
-        if known.cluster_id and told.cluster_id != known.cluster_id:
+    for each in surveys:
+        if each.broker_id != broker_id:
+            raise _invalid(f"{path} belongs to broker {each.broker_id}, not to {broker_id}")
+        if known.cluster_id and each.cluster_id != known.cluster_id:
             raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
-                f"{path} belongs to cluster {told.cluster_id!r}, and the copy is of {known.cluster_id!r}"
+                f"{path} belongs to cluster {each.cluster_id!r}, and the copy is of {known.cluster_id!r}"
             )
-        for replica in told.replicas:
+        for replica in each.replicas:
             if replica.partition.partition >= MAX_CLUSTER_PARTITIONS:
                 raise _invalid(f"{path} has {replica.partition}; a cluster has at most {MAX_CLUSTER_PARTITIONS}")
     return surveys
@@ -160,7 +165,7 @@ def _invalid(why: str) -> ReplogError:
 
 
 def _cluster_id(surveys: Sequence[Survey]) -> str:
-    ids = {told.cluster_id for told in surveys}
+    ids = {each.cluster_id for each in surveys}
     if len(ids) != 1:
         raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
             f"the directories are of {len(ids)} clusters, {sorted(ids)}; name one's"
@@ -173,3 +178,39 @@ def _image(changes: Iterable[Change]) -> MetadataImage:
     for change in changes:
         image.put(change)
     return image
+
+
+def read_store(directory: Path) -> list[MetadataRecord]:
+    """Read the store as of one moment, also while a controller runs on it. Raises KAFKA_STORAGE_ERROR."""
+    with closing(SqliteStore(directory, read_only=True)) as opened:
+        return opened.load()
+
+
+def back_up(records: list[MetadataRecord], target: Path) -> tuple[Path, MetadataImage]:
+    """Copy a store to a file in `target`, read it back, and return its path and content. Its name has the cluster id
+    and the version. Raises KAFKA_STORAGE_ERROR."""
+    image = _image(map(change_of, records))
+    path = target / f"replog-metadata-{image.cluster_id}-{image.version}.sqlite"
+    with storage_errors(target):
+        target.mkdir(parents=True, exist_ok=True)
+    with storage_errors(target), tempfile.TemporaryDirectory(prefix=".backup-", dir=target) as scratch:
+        create_store(Path(scratch), records)
+        if read_copy(Path(scratch) / DATABASE_NAME) != records:
+            raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"{path} reads otherwise than it was written")
+        (Path(scratch) / DATABASE_NAME).rename(path)
+        fsync_directory(target)
+    return path, image
+
+
+def read_copy(path: Path) -> list[MetadataRecord]:
+    """Read the copy of a store. Nothing is written beside it. Raises KAFKA_STORAGE_ERROR."""
+    if not path.is_file():
+        what = "is a directory; name a file in it" if path.is_dir() else "is not there; name the file"
+        raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"{path} {what}: a copy by replog controller backup")
+    with storage_errors(path), tempfile.TemporaryDirectory(prefix="replog-copy-") as scratch:
+        shutil.copy(path, Path(scratch) / DATABASE_NAME)
+        wal = path.with_name(path.name + WAL_SUFFIX)
+        if wal.exists():
+            shutil.copy(wal, Path(scratch) / (DATABASE_NAME + WAL_SUFFIX))
+        with closing(SqliteStore(Path(scratch))) as opened:
+            return opened.load()

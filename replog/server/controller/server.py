@@ -24,7 +24,7 @@ from replog.server.controller.metrics import controller_metrics
 from replog.server.controller.service import ControllerService
 from replog.server.controller.store import MetadataStore
 from replog.server.controller.terms import Terms
-from replog.server.metrics.room import Room
+from replog.server.metrics.process import Room
 
 log = structlog.get_logger()
 
@@ -91,7 +91,7 @@ class ControllerServer:
         authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
         at_home = self._config.metadata_store == "sqlite"
         return [
-            *await controller_metrics(controller, decides=self.decides),
+            *await controller_metrics(controller),
             *await self._room.families([self._config.metadata_log_dir] if at_home else []),
         ]
 

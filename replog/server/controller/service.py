@@ -21,7 +21,6 @@ from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import NewPartitions, NewTopic
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.incarnation import Claim, is_same
 from replog.metadata.records import (
     acl_filter_of,
     acl_of_binding,
@@ -33,7 +32,7 @@ from replog.metadata.records import (
     position_from_message,
     position_to_message,
 )
-from replog.metadata.values import NO_LEADER
+from replog.metadata.values import NO_LEADER, Claim, is_same
 from replog.release import OLDEST_FEATURE_LEVEL, Release
 from replog.rpc import methods
 from replog.rpc.fields import same_fields
@@ -113,7 +112,7 @@ class ControllerService:
         self._controller.check_known(position_from_message(request.known))
         with self._claimed(request, "alter_partition") as sender:
             proposed = partial(_proposal, request.broker_id, request.known.version)
-            present = await self._controller.present_heirs(sender, map(proposed, request.partitions))
+            present = await self._controller.present_candidates(sender, map(proposed, request.partitions))
             results = await self._in_lots(
                 request.partitions,
                 lambda lot, now_ms: self._state.alter_partition(sender, map(proposed, lot), present, now_ms),
@@ -173,8 +172,8 @@ class ControllerService:
 
     async def describe_client_quotas(self, request: pb.DescribeClientQuotasRequest) -> pb.DescribeClientQuotasResponse:
         quotas = self._state.image.client_quotas
-        told = [metadata_pb2.ClientQuotaRecord(user=user, configs=quotas[user]) for user in sorted(quotas)]
-        return fitting(pb.DescribeClientQuotasResponse(quotas=told), request.max_bytes)
+        shown = [metadata_pb2.ClientQuotaRecord(user=user, configs=quotas[user]) for user in sorted(quotas)]
+        return fitting(pb.DescribeClientQuotasResponse(quotas=shown), request.max_bytes)
 
     async def report_audit(self, request: metadata_pb2.AuditRecord) -> pb.ReportAuditResponse:
         audit = audit_from_record(request)

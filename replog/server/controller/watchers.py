@@ -1,20 +1,72 @@
 """The watchers of the metadata: each gets what it lacks, and those that stop listening are reported."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from itertools import takewhile
 
 from replog.controller.cluster_state import ClusterState
 from replog.errors import ErrorCode
-from replog.metadata.incarnation import INCARNATION_ID_SIZE, is_same
-from replog.metadata.values import BrokerRegistration
+from replog.metadata.values import INCARNATION_ID_SIZE, BrokerRegistration, is_same
 from replog.rpc.v1 import controller_pb2 as pb
-from replog.rpc.v1 import metadata_pb2
-from replog.server.controller.current_records import CurrentRecords
+from replog.rpc.v1.metadata_pb2 import MetadataRecord
 
 SIGN_OF_LIFE_S = 1.0
 MAX_WATCHERS = 1000  # besides registered brokers, of which there may be as many
 DELTA_RECORDS = 500  # records of a message
 DELTA_BYTES = 1 << 20  # approximate size of a message
+
+
+class CurrentRecords:
+    """The newest record of every key in version order, for watchers that have seen a version and miss the
+    rest. Deletions are among them until they are forgotten."""
+
+    def __init__(self) -> None:
+        self._oldest = 0  # a watcher at an older version may have missed deletions that are forgotten
+        self._records: dict[int, MetadataRecord] = {}  # keys are versions, in order
+        self._versions: defaultdict[str, dict[str, int]] = defaultdict(dict)  # grouped by the keys' prefix up to "/"
+
+    def put(self, records: Iterable[MetadataRecord]) -> None:
+        """Take in records in version order, newer than all before."""
+        for record in records:
+            key, version = record.key, record.version
+            near = self._versions[prefix_of(key)]
+            if key in near:
+                del self._records[near[key]]
+            near[key], self._records[version] = version, record
+            if record.HasField("collected"):
+                self._oldest = record.collected.version
+
+    def take_over(self, newer: "CurrentRecords", forgotten: Iterable[str] = ()) -> list[MetadataRecord]:
+        """Take in all of `newer`, which came later, in a short step. Drop the keys `forgotten`; one that ends in "/"
+        stands for all that begin with it. Return their records: to free thousands here would take longer than the
+        rest."""
+        gone: list[MetadataRecord] = []
+        for key in forgotten:
+            near = self._versions[prefix_of(key)]
+            keys = list(near) if key.endswith("/") else near.keys() & {key}
+            gone += [self._records.pop(near.pop(each)) for each in keys]
+            if not near:
+                del self._versions[prefix_of(key)]
+        for prefix, versions in newer._versions.items():
+            near = self._versions[prefix]
+            for key in near.keys() & versions.keys():
+                del self._records[near[key]]
+            near |= versions
+        self._records |= newer._records
+        self._oldest = max(self._oldest, newer._oldest)
+        return gone
+
+    def since(self, version: int) -> tuple[list[MetadataRecord], bool]:
+        """Return records after `version`, in version order; or all, and True, if the watcher may miss deletions."""
+        is_all = 0 < version < self._oldest
+        after = 0 if is_all else version
+        newer = list(takewhile(lambda record: record.version > after, reversed(self._records.values())))
+        return newer[::-1], is_all
+
+
+def prefix_of(key: str) -> str:
+    return key[: key.rfind("/") + 1]
 
 
 class Watchers:
@@ -100,9 +152,9 @@ class Watchers:
         return broker if is_it else None
 
 
-def _in_deltas(records: list[metadata_pb2.MetadataRecord]) -> Iterator[list[metadata_pb2.MetadataRecord]]:
+def _in_deltas(records: list[MetadataRecord]) -> Iterator[list[MetadataRecord]]:
     """Yields `records` in pieces that each fit a message."""
-    piece: list[metadata_pb2.MetadataRecord] = []
+    piece: list[MetadataRecord] = []
     size = 0
     for record in records:
         record_size = record.ByteSize()

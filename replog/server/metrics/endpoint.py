@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import TCPServer, ThreadingMixIn
+from types import SimpleNamespace
 from typing import Any, cast
 
 from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from replog.common.addresses import is_loopback, parse_address
+from replog.config.listeners import is_loopback, parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Peer, anonymous, unproved
 from replog.rpc.tls import Tls
@@ -43,7 +44,8 @@ class MetricsEndpoint:
 
         def written(asks: Peer) -> bytes:
             asked = asyncio.run_coroutine_threadsafe(cast(Any, self._families(asks)), loop)
-            return generate_latest(cast(Any, _Ready(asked.result(REQUEST_S))))
+            collected = asked.result(REQUEST_S)
+            return generate_latest(cast(Any, SimpleNamespace(collect=lambda: collected)))
 
         try:
             self._server = _Server(host.strip("[]"), port, written, self._tls)
@@ -59,16 +61,6 @@ class MetricsEndpoint:
         if self._server is not None:
             await asyncio.to_thread(self._server.shutdown)
             self._server.server_close()
-
-
-class _Ready:
-    """Collected metrics, as a registry for `generate_latest`."""
-
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> list[Metric]:
-        return self._families
 
 
 class _Server(ThreadingMixIn, HTTPServer):

@@ -1,45 +1,40 @@
 """The metrics of every process."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+import shutil
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
 
 import structlog
 from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.rpc.peer import Peer
 from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
-from replog.server.log_lines import LogLines
-from replog.server.metrics.certificates import certificate_metrics
+from replog.server.logging import LogLines
 from replog.server.metrics.endpoint import Families, MetricsEndpoint
-from replog.server.metrics.families import labelled
-from replog.server.metrics.loop_lag import measure
-from replog.server.metrics.times import Times, shown
+from replog.server.metrics.families import Times, labelled, shown
 from replog.server.slow_steps import SlowSteps
 
 log = structlog.get_logger()
 
 DISKS = Path("/proc/self/io")
-
-
-class Shown(Protocol):
-    """Settings of the metrics endpoint."""
-
-    @property
-    def metrics_listener(self) -> str: ...
-
-    @property
-    def allow_plaintext(self) -> bool: ...
+LAG_EVERY_S = 0.1
+ANSWER_S = 1.0  # how long all disks together may take
 
 
 @asynccontextmanager
 async def shown_at(
-    config: Shown, families: Families, steps: SlowSteps, tls: Tls | None, other_tls: Tls | None = None
+    config: BrokerConfig | ControllerConfig,
+    families: Families,
+    steps: SlowSteps,
+    tls: Tls | None,
+    other_tls: Tls | None = None,
 ) -> AsyncIterator[None]:
     """Show `families` and the metrics of the process at `metrics.listener`. Raises INVALID_CONFIG.
 
@@ -99,3 +94,57 @@ def _disks() -> Iterable[Metric]:
         for name, text in (("read", "Bytes that were fetched from disks"), ("write", "Bytes that were sent to disks")):
             value = int(moved[f"{name}_bytes"])
             yield GaugeMetricFamily(f"kafka_server_kafkaserver_linux_disk_{name}_bytes", text, value=value)
+
+
+async def measure(lag: Times) -> None:
+    """Measure, until cancelled, how late the event loop is: so long does a request wait before it is looked at."""
+    while True:
+        due_s = monotonic() + LAG_EVERY_S
+        await asyncio.sleep(LAG_EVERY_S)
+        now_s = monotonic()
+        lag.add((now_s - due_s) * 1000, now_s)
+
+
+def certificate_metrics(connections: Iterable[Tls]) -> Metric:
+    """Return the ends of certificates in use, which may differ from the files. A keystore ends with its first: then
+    others refuse it. A truststore ends with its last: then this process refuses everybody."""
+    ends: dict[Path | None, float] = {}
+    for tls in connections:
+        from cryptography import x509  # a process without TLS need not load it
+
+        if tls.material.ends is not None:
+            ends[tls.files.keystore] = tls.material.ends.timestamp()
+        roots = x509.load_pem_x509_certificates(tls.material.roots)
+        ends[tls.files.truststore] = max(root.not_valid_after_utc.timestamp() for root in roots)
+    name, text = "replog_certificate_not_after_timestamp_seconds", "When the certificates of a file end"
+    return labelled(GaugeMetricFamily, name, text, "file", ends)
+
+
+class Room:
+    """The room on the file systems of directories.
+
+    It asks in one thread at a time, otherwise a disk that hangs would take thread after thread."""
+
+    def __init__(self) -> None:
+        self._asking: asyncio.Task[dict[Path, object]] | None = None
+
+    async def families(self, directories: Sequence[Path]) -> list[Metric]:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(asyncio.to_thread(_usages, directories), name="room on disks")
+        await asyncio.wait({self._asking}, timeout=ANSWER_S)
+        usages = self._asking.result() if self._asking.done() else {}
+        free, size = ({path: getattr(each, what) for path, each in usages.items()} for what in ("free", "total"))
+        text = "Room for what the process keeps there"
+        return [
+            labelled(GaugeMetricFamily, "replog_directory_free_bytes", text, "directory", free),
+            labelled(GaugeMetricFamily, "replog_directory_size_bytes", "Of the file system there", "directory", size),
+        ]
+
+
+def _usages(directories: Sequence[Path]) -> dict[Path, object]:
+    """Return the room on disks, without those that fail. It waits for them."""
+    usages: dict[Path, object] = {}
+    for directory in directories:
+        with contextlib.suppress(OSError):
+            usages[directory] = shutil.disk_usage(directory)
+    return usages

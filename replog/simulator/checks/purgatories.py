@@ -2,8 +2,7 @@
 
 from leader.delayed_produce import DelayedProduce
 from replog.purgatory.operation import DelayedOperation
-from replog.server.broker.replicas.delayed_operations import DelayedOperations
-from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.replica_manager import DelayedOperations, ReplicaManager
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition

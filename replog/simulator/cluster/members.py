@@ -12,8 +12,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2, metadata_pb2
 from replog.server.broker.broker import Broker
-from replog.server.broker.cleaning.cleaning_requests import Cleanings, MapKeys, Rewrite
-from replog.server.controller.etcd.keys import Keys, only
+from replog.server.broker.cleaning.cleaning_child import CleaningRequest, Cleanings
+from replog.server.controller.etcd.client import Keys, only
 from replog.server.controller.formatting import format_cluster
 from replog.server.controller.process import controller_server
 from replog.server.controller.server import ControllerServer
@@ -300,7 +300,7 @@ class SimulatedCleaning:
     def __init__(self) -> None:
         self._cleanings = Cleanings()
 
-    async def ask(self, request: MapKeys | Rewrite) -> int:
+    async def ask(self, request: CleaningRequest) -> int:
         return await in_thread(partial(self._cleanings.carry_out, request))
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.rpc.methods import methods_of
 from replog.rpc.transport import Denied, unheard
 from replog.simulator.runtime.process import SimulatedProcess

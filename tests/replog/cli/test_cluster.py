@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from replog.cli.cluster import cluster_facts
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.release import VERSION
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import cluster

@@ -7,7 +7,7 @@ from typing import Any
 from replog.client import Admin, Consumer, ElectionType, Producer
 from replog.client.records import decode_fetched
 from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.topic import TopicPartition
 
 TP = TopicPartition("t", 0)

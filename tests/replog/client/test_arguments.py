@@ -16,7 +16,7 @@ from replog.client import Admin, Consumer, ElectionType, Producer, ReplogError
 from replog.client.arguments import check_record
 from replog.client.records import decode_fetched
 from replog.config.properties import MAX_INT, MAX_LONG
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.topic import TopicPartition
 from tests.replog.client.calls import CLIENTS, TP, calls
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.config.properties import PATHS, load_properties, load_settings
 from replog.config.topic import TopicConfig

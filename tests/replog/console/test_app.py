@@ -5,7 +5,7 @@ import json
 import pytest
 
 from replog.console import app
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from tests.replog.client.conftest import TP
 from tests.replog.server.broker.conftest import batch
 

@@ -21,10 +21,9 @@ from replog.controller.evidence import LogEnd, Report
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
-from replog.metadata.incarnation import Claim
-from replog.metadata.values import PartitionState
+from replog.metadata.image import Batch
+from replog.metadata.values import Claim, PartitionState
 from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import anonymous, handling
 from replog.rpc.v1 import controller_pb2 as pb

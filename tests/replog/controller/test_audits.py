@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from replog.errors import ErrorCode
-from replog.metadata.standing_audit import MAX_DIVERGED, StandingAudit
+from replog.metadata.values import MAX_DIVERGED, StandingAudit
 from replog.topic import TopicPartition
 
 EQUAL = StandingAudit("CONSISTENT", "deep", 5000, ((TopicPartition("t", 0), 70),), 1, (), 0)

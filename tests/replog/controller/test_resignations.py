@@ -4,14 +4,13 @@ import contextlib
 
 import pytest
 
+from replog.controller.alter_partition import INTERVAL_MS, Resignations
 from replog.controller.elections import Situation
-from replog.controller.resignations import INTERVAL_MS, Resignations
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
 from replog.rpc import methods
 from replog.rpc.http2.shells.transport import H2Transport
-from replog.server.broker.control.presence_service import PresenceService
-from replog.server.broker.identity import Identity
+from replog.server.broker.identity import Identity, PresenceService
 from replog.topic import TopicPartition
 
 TP = TopicPartition("t", 0)

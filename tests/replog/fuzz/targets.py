@@ -23,7 +23,7 @@ from replog.config.properties import load_properties
 from replog.config.topic import TopicConfig, topic_config
 from replog.controller.broker_events import Rules, situation
 from replog.controller.elections import Strategy
-from replog.controller.membership import placeable
+from replog.controller.registration import placeable
 from replog.errors import ReplogError
 from replog.log.compaction.cleaned_transactions import CleanedTransactions
 from replog.log.compaction.fates import Fates
@@ -53,8 +53,7 @@ from replog.log_tools.dump import dump_file
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import change_of, record_of
-from replog.metadata.standing_audit import StandingAudit
-from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.metadata.values import BrokerRegistration, PartitionState, StandingAudit, Topic
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection

@@ -1,10 +1,14 @@
 """What a change of the metadata does to what a process knows."""
 
+import copy
+import random
+
 import pytest
 
 from replog.metadata.changes import Change
-from replog.metadata.image import MetadataImage
-from replog.metadata.values import PartitionState, Topic
+from replog.metadata.image import Batch, MetadataImage
+from replog.metadata.partition_index import PartitionIndex
+from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.topic import TopicPartition
 
 OLD, NEW = b"o" * 16, b"n" * 16
@@ -58,3 +62,74 @@ def test_deletions_of_partitions_as_earlier_releases_wrote_them_besides_the_topi
     assert image_of(*created, *gone, topic(None)).partitions == {}
     again = image_of(*created, gone[1], topic(NEW), partition(0, NEW))
     assert again.partitions.keys() == {TopicPartition("t", 0)}
+
+
+BROKERS = range(4)
+
+
+def some_change(rng):
+    name, topic_id = rng.choice("abc"), bytes([rng.random() < 0.2]) * 16
+    match rng.randrange(8):
+        case 0:
+            return Change("topic", name, None)
+        case 1:
+            return Change("topic", name, Topic(name, topic_id))
+        case 2:
+            broker_id = rng.choice(BROKERS)
+            return Change("broker", broker_id, BrokerRegistration(broker_id, 1, b"i" * 16, "h:1", "", False, False))
+        case 3:
+            return Change("producer_ids", None, rng.randrange(1000))
+    replicas = tuple(rng.sample(BROKERS, 2))
+    adding = replicas[:1] if rng.random() < 0.3 else ()
+    state = PartitionState(replicas, replicas, rng.choice(replicas), 0, 0, adding=adding)
+    return Change("partition", TopicPartition(name, rng.randrange(4)), state, topic_id)
+
+
+def shown(image):
+    index = image.index
+    return copy.deepcopy(
+        (
+            image.version,
+            image.next_producer_id,
+            image.brokers,
+            image.topics,
+            image.partitions,
+            {topic: (index.topic_id(topic), image.partitions_of(topic)) for topic in "abc"},
+            [(set(index.on_broker(broker)), set(index.led_by(broker))) for broker in BROKERS],
+            (set(index.reassigning), set(index.displaced)),
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_batch_does_what_its_changes_do_one_by_one(seed):
+    rng = random.Random(seed)
+    one_by_one, together, history = MetadataImage(), MetadataImage(), []
+    for _ in range(40):
+        repeated, before = history[-rng.randrange(3) :], shown(together)
+        new = [some_change(rng)._replace(version=len(history) + number) for number in range(1, rng.randrange(2, 12))]
+        for change in new:
+            one_by_one.put(change)
+        batch = Batch(together, [*repeated, *new])
+        assert batch.changes == new
+        assert shown(together) == before, "nothing is there before the whole of it"
+        batch.put()
+        assert shown(together) == shown(one_by_one)
+        history += new
+
+
+def test_a_new_topics_partitions_cost_nothing_one_by_one_when_they_come_into_the_image(monkeypatch):
+    """Thousands of them would block an event loop for tens of milliseconds."""
+    state = PartitionState((1, 2), (1, 2), 1, 0, 0)
+    new = [
+        Change("topic", "t", Topic("t", b"t" * 16)),
+        *(Change("partition", TopicPartition("t", number), state, b"t" * 16) for number in range(100)),
+    ]
+    image = MetadataImage()
+    batch = Batch(image, [change._replace(version=version) for version, change in enumerate(new, 1)])
+    with monkeypatch.context() as patch:
+        patch.delattr(MetadataImage, "put")
+        patch.delattr(PartitionIndex, "put")
+        batch.put()
+    assert len(image.partitions) == len(set(image.index.on_broker(2))) == 100
+    assert image.version == 101

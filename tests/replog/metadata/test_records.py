@@ -10,8 +10,7 @@ from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change, parse_key
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import acl_to_binding, all_known, change_of, record_of
-from replog.metadata.standing_audit import StandingAudit
-from replog.metadata.values import BrokerRegistration, PartitionState, Topic
+from replog.metadata.values import BrokerRegistration, PartitionState, StandingAudit, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.topic import TopicPartition
 

@@ -15,10 +15,9 @@ from replog.controller.decision import Decision, numbered
 from replog.controller.evidence import Report
 from replog.controller.registration import Registration
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
-from replog.metadata.incarnation import Claim
-from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
+from replog.metadata.image import Batch
+from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, Claim, PartitionState
 from tests.leader.replicas import NOW_MS, TP
 from tests.replog.models.replica import TOPIC
 

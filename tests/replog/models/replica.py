@@ -29,7 +29,7 @@ from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_BROKER_EPOCH, Topic
 from replog.server.broker.context import BrokerContext
-from replog.server.broker.control.log_ends import LogEnds
+from replog.server.broker.control.lifecycle import LogEnds
 from replog.server.broker.control.role_changes import RoleChanges
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager

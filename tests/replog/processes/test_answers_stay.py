@@ -17,7 +17,7 @@ from replog.client import Admin, Consumer, ElectionType, Producer
 from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import send_signal, wait_until_stopped
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.rpc import methods
 from replog.rpc.limits import LIMITS
 from replog.rpc.transports import client_transport

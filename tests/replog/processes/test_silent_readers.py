@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from replog.client import Admin, Consumer, Producer
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.local_cluster.local_cluster import LocalCluster
 
 pytestmark = pytest.mark.processes

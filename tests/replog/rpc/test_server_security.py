@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.common.addresses import is_loopback
+from replog.config.listeners import is_loopback
 from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Role

@@ -31,7 +31,7 @@ from replog.rpc.peer import Peer, Role
 from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
 from replog.rpc.transport import Denied, unheard
 from replog.rpc.v1 import controller_pb2, presence_pb2, replica_pb2
-from replog.server.descriptors import raise_limit
+from replog.server.process import raise_limit
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving, until
 from tests.replog.rpc.secured import CLUSTER, LONG_AGO, NOW, Authority
 

@@ -9,7 +9,7 @@ from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.incarnation import Claim
+from replog.metadata.values import Claim
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
 from tests.scenarios.notation import TOPIC, partition_of

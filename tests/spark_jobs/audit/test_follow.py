@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from replog.log.formats.batch import HEADER_SIZE
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED

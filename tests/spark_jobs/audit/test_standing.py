@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from replog.local_cluster.ports import free_port
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.rpc.limits import MAX_VERIFIED
 from replog.topic import TopicPartition
 from spark_jobs.audit import standing as module

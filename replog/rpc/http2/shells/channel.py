@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.codec import pieces_of

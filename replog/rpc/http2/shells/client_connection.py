@@ -7,7 +7,7 @@ from collections import deque
 
 from google.rpc import code_pb2
 
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import forks
 from replog.rpc.http2.protocol import events

@@ -9,7 +9,7 @@ from functools import partial
 
 from google.protobuf.descriptor import ServiceDescriptor
 
-from replog.common.addresses import parse_address
+from replog.config.listeners import parse_address
 from replog.rpc.fair_queue import FairQueue
 from replog.rpc.gate import Gate
 from replog.rpc.health import SERVICE as HEALTH

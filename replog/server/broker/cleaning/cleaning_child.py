@@ -9,13 +9,34 @@ import pickle
 import signal
 import struct
 import sys
+from collections.abc import Sequence
 from typing import BinaryIO
 
-from replog.server.broker.cleaning.cleaning_requests import Cleanings, MapKeys, Rewrite
+from replog.log.compaction.cleaning import Cleaning, CleanTask, SourceSegment
+
+CleaningRequest = CleanTask | Sequence[SourceSegment]
+"""Begins a cleaning (`Cleaning.map_keys`): the answer is the offset up to which the log will be clean. Or goes on with
+it (`Cleaning.rewrite`): the answer is 1 if a segment is to be swapped in, else 0."""
 
 LENGTH = struct.Struct(">Q")
 NICENESS = 5
 _PR_SET_PDEATHSIG = 1
+
+
+class Cleanings:
+    """Carries out one cleaning after the other."""
+
+    def __init__(self) -> None:
+        self._cleaning: Cleaning | None = None
+
+    def carry_out(self, request: CleaningRequest) -> int:
+        """Carry out a request. Raises as `Cleaning`."""
+        if isinstance(request, CleanTask):
+            self._cleaning = Cleaning(request)
+            self._cleaning.map_keys()
+            return self._cleaning.end_offset
+        assert self._cleaning is not None, "the keys come first"
+        return self._cleaning.rewrite(request) is not None
 
 
 def main(parent: int) -> None:
@@ -35,11 +56,11 @@ def main(parent: int) -> None:
         answers.flush()
 
 
-def _read(stream: BinaryIO) -> MapKeys | Rewrite | None:
+def _read(stream: BinaryIO) -> CleaningRequest | None:
     head = stream.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
-    request: MapKeys | Rewrite = pickle.loads(stream.read(*LENGTH.unpack(head)))
+    request: CleaningRequest = pickle.loads(stream.read(*LENGTH.unpack(head)))
     return request
 
 

@@ -9,8 +9,7 @@ import sys
 import structlog
 
 from replog.server.broker.cleaning import cleaning_child
-from replog.server.broker.cleaning.cleaning_child import LENGTH
-from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
+from replog.server.broker.cleaning.cleaning_child import LENGTH, CleaningRequest
 
 log = structlog.get_logger()
 
@@ -30,7 +29,7 @@ class CleaningProcess:
         self._child: asyncio.subprocess.Process | None = None
         self._idle: asyncio.TimerHandle | None = None
 
-    async def ask(self, request: MapKeys | Rewrite) -> int:
+    async def ask(self, request: CleaningRequest) -> int:
         """Ask the child, and return its answer. Raises the error of the cleaning, CleaningInterrupted if the child
         ends. A cancellation ends the child."""
         if self._idle is not None:

@@ -4,7 +4,7 @@ Another process does the long work. The loop only does the renames, a few for ea
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -12,15 +12,15 @@ from typing import Protocol
 import structlog
 
 from replog.log.compaction.cleanable import Cleanable, find_cleanable
-from replog.log.compaction.cleaning import CleanTask, SourceSegment
+from replog.log.compaction.cleaning import CleanTask
 from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import CorruptRecord, InvalidRecord, LogStorageError, RetriableLogError, storage_error
 from replog.log.files.replacing import fsync_directory
 from replog.log.log import Log
 from replog.log.swap import written_swap
+from replog.server.broker.cleaning.cleaning_child import CleaningRequest
 from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted
-from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import CLEANING
@@ -36,7 +36,7 @@ FIRST_MS, LAST_MS = 15_000, 3_600_000  # the waits before a log that a cleaning 
 class CleaningWorker(Protocol):
     """Carries out cleanings: a process, and in the simulator a thread."""
 
-    async def ask(self, request: MapKeys | Rewrite) -> int:
+    async def ask(self, request: CleaningRequest) -> int:
         """Carry out a request, and return its answer. Raises as `Cleaning`, and CleaningInterrupted."""
 
     async def close(self) -> None: ...
@@ -155,7 +155,7 @@ class LogCleaner:
         map_bytes = self._context.config.log_cleaner_dedupe_buffer_size
         task = CleanTask.of(replica, cleanable, self._context.time.may_delete_ms(), map_bytes)
         try:
-            end_offset = await self._worker.ask(MapKeys(task))
+            end_offset = await self._worker.ask(task)
             replaced = await self._replace(tp, replica, task, end_offset)
         except CorruptRecord:
             if task.generation == replica.generation:
@@ -178,9 +178,10 @@ class LogCleaner:
     async def _replace(self, tp: TopicPartition, replica: Log, task: CleanTask, end_offset: int) -> bool:
         """Replace each group of segments by a clean one, and note that. Return False if the segments are gone."""
         for group in task.groups(end_offset):
-            if not await self._worker.ask(Rewrite(group)):
+            if not await self._worker.ask(group):
                 continue
-            swap = await in_thread(partial(written_swap, task.directory, _bases(group), task.config))
+            bases = [source.base_offset for source in group]
+            swap = await in_thread(partial(written_swap, task.directory, bases, task.config))
             if self._logs.get(tp) is not replica or not replica.begin_swap(task.generation, swap):
                 return False
             await in_thread(partial(fsync_directory, replica.directory))
@@ -210,7 +211,3 @@ def _is_lost(missing: FileNotFoundError, replica: Log) -> bool:
     """Return True if the missing file is one that the log counts on, not one that it has removed."""
     path = Path(missing.filename or "")
     return path in {segment.path for segment in replica.segments} and not path.exists()
-
-
-def _bases(group: Sequence[SourceSegment]) -> list[int]:
-    return [source.base_offset for source in group]

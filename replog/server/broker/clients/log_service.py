@@ -22,10 +22,8 @@ from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
 from replog.server.authorizer import Permits, refused_topic
 from replog.server.broker.clients.consume import COLD_WAIT_MS, ConsumerStream
-from replog.server.broker.clients.produce import Produce
-from replog.server.broker.clients.produce_stream import ProduceStream, batches
+from replog.server.broker.clients.produce import Produce, ProduceStream, batches, refusal
 from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, ClientQuotas
-from replog.server.broker.clients.refusals import refusal
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.look_ups import LOOK_UP_S, LookUps

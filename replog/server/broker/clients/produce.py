@@ -1,21 +1,38 @@
-"""A produce request: append to every partition, then answer or wait for the in-sync replicas (§3)."""
+"""A produce request: append to every partition, then answer or wait for the in-sync replicas (§3). On a stream, batches
+are appended as they arrive, and answers of one turn of the event loop share a message."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import producer_of
 from replog.log.offsets import Buffer
+from replog.rpc.codec import WithRecords
+from replog.rpc.limits import MAX_BATCHES_PER_REQUEST
 from replog.rpc.status import wire_code
+from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
 from replog.server.authorizer import Permits, refused_topic
-from replog.server.broker.clients.refusals import refusal
+from replog.server.broker.clients.quotas import QuotaThrottle
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import PRODUCE
 from replog.topic import TopicPartition
 
 VALID_ACKS = (-1, 0, 1)
+MAX_PRODUCES_UNDER_WAY = 1000  # per stream, until their answers are sent; further ones wait in the stream
 BATCH_BYTES = 2500  # measured memory of a batch that waits for its replicas, without its records
+_WHY = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "broker {broker} knows no {tp}; look at the name, or refresh metadata",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "broker {broker} does not lead {tp}; refresh metadata",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the disk of {tp} on broker {broker} has failed; another one may lead it: "
+    "refresh metadata",
+    ErrorCode.FENCED_LEADER_EPOCH: "the leader epoch of the request is older than that of {tp} on broker {broker}; "
+    "refresh metadata",
+    ErrorCode.UNKNOWN_LEADER_EPOCH: "the leader epoch of the request is newer than that of {tp} on broker {broker}, "
+    "which will hear of it; try again",
+    ErrorCode.INCONSISTENT_TOPIC_ID: "{tp} on broker {broker} is of another topic of this name; refresh metadata",
+}
 
 
 class Produce:
@@ -105,3 +122,93 @@ class Produce:
     def _end(self) -> None:
         self._context.traffic.answered(PRODUCE, self._begun_s)
         self._done(self)
+
+
+class ProduceStream:
+    def __init__(self, manager: ReplicaManager, stream: ServerStream, permits: Permits, quota: QuotaThrottle) -> None:
+        self._manager = manager
+        self._permits = permits
+        self._throttle = quota
+        self._muted = False  # the client has sent too much, and is not read for a while
+        self._stream = stream
+        self._under_way = 0
+        self._answers: list[pb.ProduceAnswer] = []  # not sent yet
+        self._all_answered: asyncio.Future[None] | None = None  # set when the client has finished
+
+    async def run(self) -> None:
+        """Serve the stream until the client has finished and has its answers. Raises the first error with acks=0, and
+        INVALID_REQUEST."""
+        await self._stream.each(self._on_request, self._is_ready)
+        if self._under_way:
+            self._all_answered = asyncio.get_running_loop().create_future()
+            await self._all_answered
+        self._send()
+
+    def _is_ready(self) -> bool:
+        if self._muted:
+            return False
+        if wait_ms := self._throttle.wait_ms():
+            self._muted = True
+            asyncio.get_running_loop().call_later(wait_ms / 1000, self._unmute)
+            return False
+        waiting = self._manager.waiting_produces
+        if not waiting.has_room:
+            waiting.when_room(self._stream.go_on)
+            return False
+        return self._under_way + len(self._answers) < MAX_PRODUCES_UNDER_WAY
+
+    def _unmute(self) -> None:
+        self._muted = False
+        self._stream.go_on()
+
+    def _on_request(self, request: WithRecords[pb.ProduceRequest]) -> None:
+        pieces = batches(request)
+        self._throttle.record(sum(map(len, request.records)))
+        self._under_way += 1
+        Produce(self._manager, request.head, self._answered).append_records(pieces, self._permits)
+
+    def _answered(self, produced: Produce) -> None:
+        self._under_way -= 1
+        if produced.acks != 0:
+            if not self._answers:
+                self._manager.post_soon(self._send)
+            self._answers.append(produced.answer)
+        elif failed := [result for result in produced.answer.partitions if result.error_code]:
+            # Nothing is answered with acks=0: only the end of the stream can tell the client (PR-7).
+            raise ReplogError(ErrorCode(failed[0].error_code), f"acks=0: {failed[0].error_message}")
+        if self._all_answered is not None and not self._under_way and not self._all_answered.done():
+            self._all_answered.set_result(None)
+
+    def _send(self) -> None:
+        if self._answers:
+            answers, self._answers = self._answers, []
+            self._stream.post(pb.ProduceResponse(answers=answers))
+            self._stream.go_on()
+
+
+def batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartition, Buffer]]:
+    """Return each partition's piece of the payload. Raises INVALID_REQUEST unless the sizes add up to it."""
+    if len(request.head.partitions) > MAX_BATCHES_PER_REQUEST:  # the codec's own limit is a little higher
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{len(request.head.partitions)} batches in one request; at most {MAX_BATCHES_PER_REQUEST}"
+        )
+    payload = memoryview(request.records[0] if request.records else b"")
+    sizes = [partition.records_size for partition in request.head.partitions]
+    if min(sizes, default=0) < 0 or sum(sizes) != len(payload):
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"records_size of the partitions add up to {sum(sizes)} bytes, but the message carries {len(payload)}"
+        )
+    pieces: list[tuple[TopicPartition, Buffer]] = []
+    end = 0
+    for partition, size in zip(request.head.partitions, sizes, strict=True):
+        begin, end = end, end + size
+        pieces.append((TopicPartition(partition.topic, partition.partition), payload[begin:end]))
+    return pieces
+
+
+def refusal(code: ErrorCode, tp: TopicPartition, broker_id: int) -> ReplogError:
+    """Return the error of a partition in an answer."""
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return refused_topic(tp.topic)
+    why = _WHY.get(code, "broker {broker} does not serve {tp}; refresh metadata, and try again")
+    return ReplogError(code, why.format(broker=broker_id, tp=str(tp)[:300]))

@@ -7,8 +7,8 @@ import asyncio
 import math
 from collections.abc import Mapping
 
-from replog.common.addresses import number_in
 from replog.config.processes import DEFAULT_USER, ClientQuota
+from replog.config.properties import number_in
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Peer
 from replog.server.clock import Clock

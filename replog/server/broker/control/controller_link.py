@@ -1,7 +1,7 @@
 """The connection to that one of several controllers which decides."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
@@ -94,16 +94,11 @@ class ControllerLink:
         if address != self.address:
             return  # another call has moved on already
         if instead not in self._channels:
-            now = asyncio.get_running_loop().time()
-            others = _after(address, list(self._channels))
+            now, addresses = asyncio.get_running_loop().time(), list(self._channels)
+            following = addresses.index(address) + 1
+            others = [*addresses[following:], *addresses[:following]]  # `address` itself is the last
             instead = next((other for other in others if self._avoided.get(other, 0) <= now), others[0])
         if instead != address:
             self.address = instead
             self._left_it.set_result(None)
             self._left_it = asyncio.get_running_loop().create_future()
-
-
-def _after(address: str, addresses: Sequence[str]) -> list[str]:
-    """Return the other addresses in turn, then the address itself."""
-    at = addresses.index(address) + 1
-    return [*addresses[at:], *addresses[:at]]

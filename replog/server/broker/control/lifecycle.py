@@ -13,7 +13,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import endpoint_messages
-from replog.metadata.values import NO_BROKER_EPOCH
+from replog.metadata.values import NO_BROKER_EPOCH, NO_LEADER
 from replog.release import Release
 from replog.rpc import methods
 from replog.rpc.limits import MAX_OFFLINE_PER_REQUEST
@@ -22,7 +22,8 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.broker_standing import BrokerStanding, BrokerState
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
-from replog.server.trusted_time import TrustedTime
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.clock import TrustedTime
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -249,3 +250,39 @@ class BrokerLifecycle:
         except TimeoutError:
             return False
         return True
+
+
+class LogEnds:
+    """Reports all replicas without a leader, some in each heartbeat, round after round."""
+
+    def __init__(self, image: MetadataImage, replicas: HostedReplicas) -> None:
+        self._image = image
+        self._replicas = replicas
+        self._reported = 0  # replicas reported in this round
+
+    def next(self) -> tuple[Sequence[pb.ReplicaLogEnd], bool]:
+        """Return the reports for the next heartbeat, and True if this round has more."""
+        leaderless = islice(self._image.index.led_by(NO_LEADER), self._reported, None)
+        looked_at = list(islice(leaderless, MAX_OFFLINE_PER_REQUEST))
+        has_more = next(leaderless, None) is not None
+        self._reported = self._reported + len(looked_at) if has_more else 0
+        reports = []
+        for tp in looked_at:
+            hosted, epoch = self._replicas.hosted.get(tp), self._image.partitions[tp].leader_epoch
+            if (topic_id := self._replicas.offline_id(tp)) is not None:
+                it = pb.ReplicaLogEnd(topic_id=topic_id, partition=tp.partition, leader_epoch=epoch, is_offline=True)
+                reports.append(it)
+                continue
+            if hosted is None or hosted.follower is None or hosted.leader_epoch != epoch:
+                continue  # its role is not up to date: it may still take records from a leader
+            end, last_epoch = hosted.log.log_end_offset, hosted.log.epochs.latest_epoch
+            reports.append(
+                pb.ReplicaLogEnd(
+                    topic_id=hosted.topic_id,
+                    partition=tp.partition,
+                    leader_epoch=epoch,
+                    last_epoch=-1 if last_epoch is None or end == 0 else last_epoch,
+                    end_offset=end,
+                )
+            )
+        return reports, has_more

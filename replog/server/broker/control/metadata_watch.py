@@ -72,7 +72,7 @@ class MetadataWatch:
             group.create_task(self._apply_whole())
 
     async def _listen(self) -> None:
-        told = ""
+        reported = ""
         while True:
             try:
                 await self._follow()
@@ -80,9 +80,9 @@ class MetadataWatch:
             except ReplogError as error:
                 reason = str(error)
                 self._note_refusal(error)
-            tell = log.info if reason == told else log.warning
+            tell = log.info if reason == reported else log.warning
             tell("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
-            told = reason
+            reported = reason
             await asyncio.sleep(self._backoff.next_s())
 
     def _note_refusal(self, error: ReplogError) -> None:
@@ -181,10 +181,14 @@ class MetadataWatch:
         """Wait until the image has reached `version`, and the version of the controller's first answer.
 
         Raises REQUEST_TIMED_OUT, but waits on as long as a controller is refused that is behind this broker."""
+
+        def has_reached() -> bool:
+            return self._first_latest is not None and self._image.version >= max(version, self._first_latest)
+
         while True:
             try:
                 async with asyncio.timeout(timeout_s):
-                    await self.wait_until(lambda: self._has_reached(version))
+                    await self.wait_until(has_reached)
             except TimeoutError:
                 if self._refusal:
                     continue
@@ -193,9 +197,6 @@ class MetadataWatch:
                     f"within {timeout_s:g} s; is it running?"
                 ) from None
             return
-
-    def _has_reached(self, version: int) -> bool:
-        return self._first_latest is not None and self._image.version >= max(version, self._first_latest)
 
 
 def _merge(into: dict[str, MetadataRecord], records: Iterable[MetadataRecord]) -> None:

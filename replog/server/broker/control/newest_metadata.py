@@ -47,16 +47,16 @@ class NewestMetadata:
 
         Raises LogStorageError if all disks fail."""
         async with self._writing:
-            told = ""
+            reported = ""
             while position.version > self._durable:
                 try:
                     failures = await in_thread(lambda: self._write(position))
                 except ReplogError as error:
                     if is_of_the_disk(error):
                         raise
-                    if error.message != told:
+                    if error.message != reported:
                         log.warning("the newest metadata cannot be noted, trying again", reason=error.message)
-                    told = error.message
+                    reported = error.message
                     await asyncio.sleep(self._backoff.next_s())
                 else:
                     self._backoff.reset()
@@ -66,15 +66,15 @@ class NewestMetadata:
 
     def _write(self, position: Position) -> list[LogStorageError]:
         """Write the position. Return the errors of directories that failed. Raises an error if all did."""
-        lacking: list[RetriableLogError | LogStorageError] = []
+        failed: list[RetriableLogError | LogStorageError] = []
         for directory in self._directories:
             try:
                 write_position(directory, position)
             except (RetriableLogError, LogStorageError) as error:
-                lacking.append(error)
-        if len(lacking) == len(self._directories):
-            raise next((error for error in lacking if not is_of_the_disk(error)), lacking[0])
-        return [error for error in lacking if isinstance(error, LogStorageError)]
+                failed.append(error)
+        if len(failed) == len(self._directories):
+            raise next((error for error in failed if not is_of_the_disk(error)), failed[0])
+        return [error for error in failed if isinstance(error, LogStorageError)]
 
 
 def _read(directories: Sequence[Path]) -> list[Position]:

@@ -1,30 +1,25 @@
 """Metadata into roles: which replicas this broker hosts, which it leads, which it copies from whom (§2).
 
-A change of the metadata is noted first (`newest_metadata.py`), and then has two phases, so that nothing here waits for
-a disk on the event loop:
+A change of the metadata is noted first (`newest_metadata.py`). Then it has two phases, and nothing waits for a disk on
+the event loop:
 
-1. *Prepare*: the event loop works out which files must change. Deleted replicas are given up, and requests that wait
-   on them are answered. Replicas that are about to lead stop fetching and take no records: the start of their epoch
-   is noted in memory (divergence 26). Then a thread makes directories and epochs durable.
+1. *Prepare*: the loop works out which files must change. Deleted replicas are given up. Replicas that are about to lead
+   take no records: the start of their epoch is noted in memory (divergence 26). A thread makes all of it durable.
 2. *Commit*: first the image, in one step, so that half a topic is never visible; then the roles, new leaders before
    new followers (§2.3).
 
-Thousands of partitions would block the event loop: they are prepared, and take up their roles, some at a time, and
-requests are served in between. Such a request sees a partition before or after the change, as it would on brokers that
-learn of it at different times. (Kafka's brokers publish the image before the roles, too.)
+Thousands of partitions are prepared, and take up their roles, some at a time. A request in between sees a partition
+before or after the change, as it would on brokers that learn of it at different times.
 
-Changes are carried out one after the other. Very many new replicas are made in waves: later changes are carried out in
-between, and while clients are served the waves are smaller, with rests (`throttle.py`). Other changes of leaders and
-followers, such as those after a crash, do not rest.
+Changes are carried out one after the other. Very many new replicas are made in waves, with later changes in between;
+while clients are served the waves are smaller, with rests. Other changes, such as those after a crash, do not rest.
 
-If there is no room or no descriptor for a replica, or another file is in its place, it keeps its role, or has none,
-until a later try succeeds. A failed disk takes its directory offline (CT-27)."""
+A replica for which there is no room or no descriptor keeps its role, or has none, until a later try succeeds. A failed
+disk takes its directory offline (CT-27)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
-from types import MappingProxyType
 from typing import Any
 
 import structlog
@@ -35,12 +30,10 @@ from replog.common.backoff import Backoff
 from replog.config.topic import topic_config
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import LogChange, NewReplica
-from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager
-from replog.log.directories.metadata_position import Position
 from replog.log.errors import RetriableLogError, is_of_the_disk
-from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
+from replog.metadata.image import Batch
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.broker.control.newest_metadata import NewestMetadata
@@ -60,8 +53,7 @@ log = structlog.get_logger()
 WAVE = 300  # new replicas that are made durable together, and have roles before the next are begun
 LARGE_WAVE = 5000  # if no clients are served; a follower that is a wave ahead of its leader would ask in vain
 
-Told = Mapping[str, object]  # the log line of a role in a new epoch
-TakeUp = Callable[[TopicPartition, PartitionState], Told | None]
+LogLine = Mapping[str, object]  # tells of a role in a new epoch
 Slices = Callable[[Iterable[Any]], AsyncIterator[Any]]
 Placed = Mapping[TopicPartition, PartitionState | None]  # None: the partition is deleted
 Topics = Mapping[str, Topic | None]  # changes that are not in the image yet; None: the topic is deleted
@@ -91,9 +83,8 @@ class RoleChanges:
         self._known = known
         self._shutting_down = shutting_down
         self._backoff = backoff
-        self._turn = asyncio.Lock()
-        self._rests = manager.context.throttle
-        self._applies = 0  # changes of the metadata that wait for their turn
+        self.turn = asyncio.Lock()  # held while a change is carried out
+        self.waiting = 0  # changes of the metadata that wait for another one, or a wave, to end
         self._coming: dict[TopicPartition, None] = {}  # new replicas for later waves
         self._any_coming = asyncio.Event()
         self._refused: dict[TopicPartition, None] = {}  # replicas to try again
@@ -101,11 +92,11 @@ class RoleChanges:
 
     async def apply_image(self) -> None:
         """Apply the whole image, at start."""
-        async with self._turn:
-            self._set_rates()
+        async with self.turn:
+            self._replicas.set_rates()
             tell_odd_settings(in_image(self._image))
             await self._known.note(self._image.position)
-            self._note_unreachable()
+            self._replicas.note_unreachable(self._logs)
             await self._change([], self._image.partitions, is_all=True)
             while self._coming:
                 await self._make_wave()
@@ -113,51 +104,14 @@ class RoleChanges:
             if tp not in self._replicas.hosted:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
 
-    def _note_unreachable(self) -> None:
-        """Note replicas that may be on a disk that could not be read, or that could not be loaded. They are offline
-        (CT-27): if they were created again, their records would be lost."""
-        failed = self._logs.failed
-        if self._logs.offline or failed:
-            for tp in self._image.index.on_broker(self._broker_id):
-                if tp in failed or (self._logs.offline and self._logs.topic_id(tp) is None):
-                    self._replicas.unreachable[tp] = self._image.topics[tp.topic].topic_id
-
-    async def reopen(self, tp: TopicPartition, placed: PlacedHere) -> bool:
-        """Open a replica again that failed alone (D57). Return False while the cluster still counts on it: its files
-        may have lost committed records. Raises ReplogError while the cause lasts."""
-        async with self._turn:
-            state, directory = self._image.partitions.get(tp), self._logs.reopening(tp)
-            if state is None or directory is None or self._replicas.is_counted_on(tp):
-                return False
-            config = topic_config(tp.topic, self._image.topics[tp.topic].configs)
-            opened = await in_thread(partial(directory.reopen, tp, config, placed, _report))
-            if opened is None and self._replicas.is_remembered(tp):
-                self._replicas.gone.add(tp)  # created again now, an election could take it for the complete one
-                return False
-            directory.reopened(tp, opened)
-            try:
-                await in_thread(directory.checkpoints.write_all)
-            except ReplogError:
-                if opened is not None:
-                    opened.log.abandon()
-                raise
-            self._replicas.forget_lost(tp)
-            await self._change([], {tp: state})
-        return True
-
     async def apply(self, records: Sequence[MetadataRecord], *, is_all: bool = False) -> None:
         """Apply a change of the metadata: first on the disks, then in the image and the roles.
 
         `is_all`: these are all metadata, and deletions among them are guesses."""
-        self._applies += 1
-        async with self._turn:
-            self._applies -= 1
-            await self._change([record for record in records if record.version > self._image.version], is_all=is_all)
-
-    @property
-    def is_waited_for(self) -> bool:
-        """True if a change of the metadata waits for another one, or a wave, to end."""
-        return self._applies > 0
+        self.waiting += 1
+        async with self.turn:
+            self.waiting -= 1
+            await self._change([r for r in records if r.version > self._image.version], {}, is_all=is_all)
 
     async def make_coming(self) -> None:
         """Create the replicas that are still to come, wave after wave, until cancelled."""
@@ -165,40 +119,47 @@ class RoleChanges:
             await self._any_coming.wait()
             self._any_coming.clear()
             while self._coming:
-                async with self._turn:
+                async with self.turn:
                     await self._make_wave()
 
     async def _make_wave(self) -> None:
-        await self._change([], {tp: self._image.partitions.get(tp) for tp in islice(self._coming, self._most())})
+        await self.again(islice(self._coming, self._most))
 
+    async def again(self, partitions: Iterable[TopicPartition]) -> None:
+        """Do for these partitions what the image says. The caller holds `turn`."""
+        await self._change([], {tp: self._image.partitions.get(tp) for tp in partitions})
+
+    @property
     def _most(self) -> int:
-        """Return how many replicas one change may create."""
-        return WAVE if self._rests.serves else LARGE_WAVE
+        """The number of replicas that one change may create."""
+        return WAVE if self._context.throttle.serves else LARGE_WAVE
 
     async def retry(self) -> None:
         """Try refused replicas again, until cancelled."""
         while True:
             await self._any_refused.wait()
             await asyncio.sleep(self._backoff.next_s())
-            async with self._turn:
-                await self._change([], {tp: self._image.partitions.get(tp) for tp in self._refused})
+            async with self.turn:
+                await self.again(self._refused)
             if not self._refused:
                 self._any_refused.clear()
                 self._backoff.reset()
 
-    async def _change(
-        self, records: Sequence[MetadataRecord], besides: Placed = MappingProxyType({}), *, is_all: bool = False
-    ) -> None:
+    async def _change(self, records: Sequence[MetadataRecord], besides: Placed, *, is_all: bool = False) -> None:
         """Apply records, and the states `besides` that the image has already. `is_all` as in `apply`."""
         batch = Batch(self._image)
         async for record in in_slices(records):
             batch.add(read_record(record))
         changes = batch.changes
         if changes:  # first, otherwise an older copy could give an epoch that has begun here to another (CT-24)
-            await self._known.note(self._position(changes))
+            await self._known.note(self._image.position_after(changes))
         topics = _of_kind(changes, "topic")
         placed = {**besides, **self._placed(changes, topics)}
-        slices = self._rests.in_slices if self._waits(placed) else in_slices
+        partly_kept = any(
+            state is not None and tp in self._replicas.hosted and self._broker_id in state.replicas
+            for tp, state in placed.items()
+        )
+        slices = in_slices if partly_kept else self._context.throttle.in_slices  # otherwise its clients wait for rests
         change = await self._prepare(placed, topics, slices, is_all=is_all)
         if change:
             try:
@@ -212,12 +173,6 @@ class RoleChanges:
         batch.put()
         tell_odd_settings(changes)
         await self._commit(changes, placed, slices)
-
-    def _position(self, changes: Sequence[Change]) -> Position:
-        """Return the position of the metadata after these changes."""
-        lineage = _of_kind(changes, "lineage").get(None, self._image.lineage)
-        history_id = lineage[-1].history_id if lineage else b""
-        return Position(self._image.cluster_id, history_id, changes[-1].version)
 
     def _placed(self, changes: Iterable[Change], coming: Topics) -> Placed:
         """Return the new states of changed partitions; None for those of a topic that is deleted or made again."""
@@ -235,13 +190,6 @@ class RoleChanges:
     def _topic(self, tp: TopicPartition, coming: Topics) -> Topic | None:
         return coming[tp.topic] if tp.topic in coming else self._image.topics.get(tp.topic)
 
-    def _waits(self, placed: Placed) -> bool:
-        """Return True if all of these are created or deleted here: then clients of none wait for a rest."""
-        return not any(
-            state is not None and tp in self._replicas.hosted and self._broker_id in state.replicas
-            for tp, state in placed.items()
-        )
-
     async def _carry_out(self, change: LogChange, slices: Slices) -> None:
         steps, done = change.steps(), False
 
@@ -255,8 +203,8 @@ class RoleChanges:
     # -- prepare
 
     async def _prepare(self, placed: Placed, coming: Topics, slices: Slices, *, is_all: bool) -> LogChange:
-        change, created, most = LogChange(), 0, self._most()
-        gone, kept = list[Told](), list[Told]()
+        change, created, most = LogChange(), 0, self._most
+        gone, kept = list[LogLine](), list[LogLine]()
         async for tp, state in slices(placed.items()):
             self._coming.pop(tp, None)
             topic = self._topic(tp, coming)
@@ -278,9 +226,8 @@ class RoleChanges:
             else:
                 created += 1
                 config = topic_config(topic.name, topic.configs)
-                leads = state.leader == self._broker_id
-                new = NewReplica(topic.topic_id, config, state.leader_epoch if leads else None)
-                self._logs.plan_creation(tp, new, change)
+                leads_in = state.leader_epoch if state.leader == self._broker_id else None
+                self._logs.plan_creation(tp, NewReplica(topic.topic_id, config, leads_in), change)
         tell_each(log.info, "deleting replica", gone)
         tell_each(log.warning, "replica set aside: it is not the one that the cluster places here", kept)
         return change
@@ -314,18 +261,17 @@ class RoleChanges:
                     self._context.on_storage_error(error)
                 if tp in self._replicas.hosted:
                     continue  # it will fail again when it leads, and then be offline
-            self._refused[tp] = None
-            self._any_refused.set()
+            self._refuse(tp)
             refused.append({"partition": str(tp), "reason": error.message})
         tell_each(log.error, "replica refused, to be tried again", refused)
 
     # -- commit
 
     async def _commit(self, changes: Sequence[Change], placed: Placed, slices: Slices) -> None:
-        for name in _of_kind(changes, "topic"):  # first, otherwise a new leader would use old settings
-            await self._configure(name)
+        for topic in filter(None, _of_kind(changes, "topic").values()):
+            await self._configure(topic)  # first, otherwise a new leader would use old settings
         if self._broker_id in _of_kind(changes, "broker_config"):
-            self._set_rates()
+            self._replicas.set_rates()
         brokers = [broker_id for broker_id, broker in _of_kind(changes, "broker").items() if broker is not None]
         led = (tp for broker_id in brokers for tp in list(self._image.index.led_by(broker_id)))
         followed = (tp for tp in led if tp in self._replicas.hosted)
@@ -344,32 +290,19 @@ class RoleChanges:
                 self._manager.touched(tp, high_watermark_advanced=True)
         self._manager.check_record_deletions(theirs)
 
-    async def _configure(self, name: str) -> None:
+    async def _configure(self, topic: Topic) -> None:
         """Apply a topic's settings to its hosted partitions."""
-        topic = self._image.topics.get(name)
-        if topic is None:
-            return
-        config = topic_config(name, topic.configs)
-        names = self._image.index.of_topic(name)
+        config = topic_config(topic.name, topic.configs)
+        names = self._image.index.of_topic(topic.name)
         async for tp in in_slices([tp for tp in names if tp in self._replicas.hosted]):
             partition = self._replicas.hosted[tp]
             if partition.topic_id == topic.topic_id:
                 partition.configure(config)
-                self._throttle(partition)
+                self._replicas.throttle(partition)
                 self._manager.dirty[partition.topic_partition] = None
                 if partition.leader is not None:
                     partition.leader.advance_high_watermark(self._context.clock.monotonic_ms())
                     self._manager.touched(tp, high_watermark_advanced=True)
-
-    def _set_rates(self) -> None:
-        dynamic = self._context.config.dynamic(self._image.broker_configs.get(self._broker_id, {}))
-        self._replicas.sending.listed.rate = dynamic.leader_replication_throttled_rate
-        self._replicas.copying.listed.rate = dynamic.follower_replication_throttled_rate
-
-    def _throttle(self, hosted: HostedPartition) -> None:
-        state = self._image.partitions.get(hosted.topic_partition)
-        if state is not None:
-            hosted.throttle(state, self._broker_id, self._replicas.sending, self._replicas.copying)
 
     async def _take_up(self, changed: Iterable[TopicPartition], slices: Slices) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []
@@ -382,25 +315,29 @@ class RoleChanges:
             is_here = tp not in self._refused and tp not in self._coming and not is_offline
             if state is not None and self._broker_id in state.replicas and is_here:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
-        roles = (("leading", self._lead, leading), ("following", self._follow, following))
-        for role, take_up, partitions in roles:
+        for role, take_up, partitions in ("leading", self._lead, leading), ("following", self._follow, following):
             begun = [self._guarded(take_up, tp, state) async for tp, state in slices(partitions)]
             tell_each(log.info, role, [each for each in begun if each is not None])
         self._fetchers.go()
         self._fetchers.close_idle()
 
-    def _guarded(self, take_up: TakeUp, tp: TopicPartition, state: PartitionState) -> Told | None:
+    def _guarded(
+        self, take_up: Callable[..., LogLine | None], tp: TopicPartition, state: PartitionState
+    ) -> LogLine | None:
         try:
             return take_up(tp, state)
         except ReplogError as error:
             if isinstance(error, RetriableLogError):
-                self._refused[tp] = None
-                self._any_refused.set()
-                return None
-            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                self._refuse(tp)
+            elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._context.on_storage_error(error)
+            else:
                 raise
-            self._context.on_storage_error(error)
             return None
+
+    def _refuse(self, tp: TopicPartition) -> None:
+        self._refused[tp] = None
+        self._any_refused.set()
 
     def _host(self, tp: TopicPartition) -> HostedPartition:
         hosted = self._replicas.hosted.get(tp)
@@ -410,19 +347,16 @@ class RoleChanges:
             hosted = self._replicas.hosted[tp] = HostedPartition(tp, topic.topic_id, loaded)
             hosted.configure(topic_config(topic.name, topic.configs))
             loaded.on_failure = lambda error: self._manager.went_offline(tp, error)
-        self._throttle(hosted)
+        self._replicas.throttle(hosted)
         return hosted
 
-    def _lead(self, tp: TopicPartition, state: PartitionState) -> Told | None:
+    def _lead(self, tp: TopicPartition, state: PartitionState) -> LogLine | None:
         """Take up leadership (makeLeader). The epoch's start is durable already."""
         hosted = self._host(tp)
         self._fetchers.stop(tp)
+        lag_ms = self._context.config.replica_lag_time_max_ms
         leader = hosted.leader or PartitionLeader(
-            tp,
-            self._broker_id,
-            hosted.log,
-            self._image,
-            replica_lag_time_max_ms=self._context.config.replica_lag_time_max_ms,
+            tp, self._broker_id, hosted.log, self._image, replica_lag_time_max_ms=lag_ms
         )
         old_epoch = leader.leader_epoch
         leader.become_leader(state, self._identity.broker_epoch, self._context.clock.monotonic_ms())
@@ -435,15 +369,14 @@ class RoleChanges:
             log.warning("elected uncleanly: committed records may be gone", partition=str(tp))
         return {"partition": str(tp), "epoch": state.leader_epoch, "from_offset": leader.leader_epoch_start_offset}
 
-    def _follow(self, tp: TopicPartition, state: PartitionState) -> Told | None:
+    def _follow(self, tp: TopicPartition, state: PartitionState) -> LogLine | None:
         """Follow (makeFollower). Fetching starts again if the leader epoch rose or the leader's address is new
         (§2.2)."""
         hosted = self._host(tp)
         was_leader, hosted.leader = hosted.leader is not None, None
         if hosted.follower is None:
-            hosted.follower = PartitionFollower(
-                tp, hosted.log, backoff_ms=self._context.config.replica_fetch_backoff_ms
-            )
+            backoff_ms = self._context.config.replica_fetch_backoff_ms
+            hosted.follower = PartitionFollower(tp, hosted.log, backoff_ms=backoff_ms)
         epoch_rose = hosted.follower.become_follower(state, self._context.clock.monotonic_ms())
         self._place(hosted, state, start_over=epoch_rose)
         if was_leader or epoch_rose:  # otherwise consumers that wait here would not learn of it
@@ -457,10 +390,6 @@ class RoleChanges:
             self._fetchers.stop(hosted.topic_partition)
         elif start_over or not self._fetchers.is_fetching(hosted.topic_partition, leader):
             self._fetchers.fetch(hosted, leader)
-
-
-def _report(line: str) -> None:
-    log.info("loading a replica again", progress=line)
 
 
 def _of_kind(changes: Iterable[Change], kind: str) -> dict[Any, Any]:

@@ -61,7 +61,10 @@ class Housekeeping:
             (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
             (LISTENING_MS, [self._resign_where_unheard]),
             (config.replica_high_watermark_checkpoint_interval_ms, [self._checkpoint_high_watermarks]),
-            (config.log_flush_offset_checkpoint_interval_ms, [self._checkpoint_log_offsets]),
+            (
+                config.log_flush_offset_checkpoint_interval_ms,
+                [self._checkpoint_recovery_points, self._checkpoint_log_starts],
+            ),
             (config.log_retention_check_interval_ms, [self._look_at_strays, self._enforce_retention]),
             (config.producer_id_expiration_check_interval_ms, [self._expire_producers]),
             (UNSAVED_INTERVAL_MS, [self._save]),
@@ -79,6 +82,8 @@ class Housekeeping:
                 await self._try(chore)
 
     async def _try(self, chore: Chore) -> None:
+        """Do a chore. Without room it is left for the next time: a checkpoint stays as it was, and only a start after a
+        crash has more to do. Otherwise a full disk would stop replicas that need no room."""
         try:
             await chore()
         except ReplogError as error:
@@ -98,21 +103,13 @@ class Housekeeping:
         self._manager.resign_where_unheard()
 
     async def _checkpoint_high_watermarks(self) -> None:
-        await self._write(self._logs.checkpoint_high_watermarks)  # HW-11
+        await in_thread(self._logs.checkpoint_high_watermarks)  # HW-11
 
-    async def _checkpoint_log_offsets(self) -> None:
-        await self._write(self._logs.checkpoint_recovery_points)
-        await self._write(self._logs.checkpoint_log_starts)
+    async def _checkpoint_recovery_points(self) -> None:
+        await in_thread(self._logs.checkpoint_recovery_points)
 
-    async def _write(self, checkpoint: Callable[[], None]) -> None:
-        """Write a checkpoint. Without room it stays as it was, and only a start after a crash has more to do: otherwise
-        a full disk would stop replicas that need no room."""
-        try:
-            await in_thread(checkpoint)
-        except ReplogError as error:
-            if not isinstance(error, RetriableLogError):
-                raise
-            log.warning("checkpoint left for the next time", reason=error.message)
+    async def _checkpoint_log_starts(self) -> None:
+        await in_thread(self._logs.checkpoint_log_starts)
 
     async def _enforce_retention(self) -> None:
         """Delete old segments, some of one log in each step of the event loop (LG-13, LG-14)."""
@@ -128,12 +125,12 @@ class Housekeeping:
         """Delete some old segments, and return how many. A log without room for a new segment is left for later,
         otherwise it would keep the others from making room."""
         try:
-            return delete_old_segments(replica, self._context.time.may_delete_ms(), partial(self._tell, tp))
+            return delete_old_segments(replica, self._context.time.may_delete_ms(), partial(self._report, tp))
         except RetriableLogError as error:
             log.warning("retention left for the next time", partition=str(tp), reason=error.message)
             return 0
 
-    def _tell(self, tp: TopicPartition, deletion: Deletion) -> None:
+    def _report(self, tp: TopicPartition, deletion: Deletion) -> None:
         now_ms = self._context.clock.wall_ms()
         log.info(
             "retention has deleted records",
@@ -238,8 +235,8 @@ class Housekeeping:
             tries, _ = self._stuck.pop(path, (0, 0))
             if path in left:
                 self._stuck[path] = tries + 1, now_ms + min(FIRST_MS << min(tries, 20), LAST_MS)
-        told = [{"path": str(path), "reason": reason} for path, reason in left.items()]
-        tell_each(log.warning, "cannot be deleted, to be tried again", told)
+        stuck = [{"path": str(path), "reason": reason} for path, reason in left.items()]
+        tell_each(log.warning, "cannot be deleted, to be tried again", stuck)
         tell_each(log.warning, "a link is deleted, and what it points to stays", links)
 
 

@@ -126,13 +126,7 @@ class ReplicaMoves:
                     await self._on_storage_error(tp, move, error)
             if not progressed:
                 self._wake.clear()
-                await self._pause()
-
-    async def _pause(self) -> None:
-        if not self._moves:
-            await self._wake.wait()
-        else:
-            await asyncio.sleep(PAUSE_S)
+                await (asyncio.sleep(PAUSE_S) if self._moves else self._wake.wait())
 
     async def _on_storage_error(self, tp: TopicPartition, move: _Move, error: ReplogError) -> None:
         if tp not in self._replicas.hosted:
@@ -187,7 +181,10 @@ class ReplicaMoves:
             return True
         if caught_up and move.replica.settled:
             if move.prepared is None or not self._logs.is_prepared(tp, move.prepared):
-                await self._prepare(tp, move)
+                preparation = self._logs.preparation(tp)
+                await in_thread(preparation.run)
+                preparation.done()
+                move.prepared = preparation
                 return True
             await self._swap(tp)
         await asyncio.sleep(max(loop.time() - started, REST_S))
@@ -206,12 +203,6 @@ class ReplicaMoves:
         """Return True if as much of the copy is flushed as of the current log."""
         current = self._logs.get(tp)
         return current is not None and move.flushed and move.replica.log.recovery_point >= current.recovery_point
-
-    async def _prepare(self, tp: TopicPartition, move: _Move) -> None:
-        preparation = self._logs.preparation(tp)
-        await in_thread(preparation.run)
-        preparation.done()
-        move.prepared = preparation
 
     async def _flush(self, move: _Move) -> None:
         move.unflushed_bytes = 0

@@ -1,16 +1,20 @@
 """Replicas that failed on a disk that works are opened again with a backoff, until they work (D57)."""
 
 import asyncio
+from functools import partial
 
 import structlog
 
 from replog.common.backoff import Backoff
+from replog.config.topic import topic_config
 from replog.errors import ReplogError
 from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager
 from replog.server.broker.control.role_changes import RoleChanges
-from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.logging import tell_each
+from replog.server.threads import in_thread
+from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
@@ -21,9 +25,10 @@ class Reopening:
     """Opens failed replicas again while the broker runs."""
 
     def __init__(
-        self, replicas: HostedReplicas, logs: LogManager, roles: RoleChanges, placed: PlacedHere, backoff: Backoff
+        self, manager: ReplicaManager, logs: LogManager, roles: RoleChanges, placed: PlacedHere, backoff: Backoff
     ) -> None:
-        self._replicas = replicas
+        self._image = manager.context.image
+        self._replicas = manager.replicas
         self._logs = logs
         self._roles = roles
         self._placed = placed
@@ -42,10 +47,37 @@ class Reopening:
         back, left = list[dict[str, object]](), list[dict[str, object]]()
         for tp in lost:
             try:
-                if await self._roles.reopen(tp, self._placed):
+                if await self.reopen(tp):
                     back.append({"partition": str(tp)})
             except ReplogError as error:
                 left.append({"partition": str(tp), "reason": error.message})
         tell_each(log.info, "replica works again", back)
         tell_each(log.warning, "replica still offline", left)
         return len(back) < len(lost)
+
+    async def reopen(self, tp: TopicPartition) -> bool:
+        """Return False while the cluster still counts on the replica: its files may have lost committed records. Raises
+        ReplogError while the cause lasts."""
+        async with self._roles.turn:
+            directory = self._logs.reopening(tp)
+            if tp not in self._image.partitions or directory is None or self._replicas.is_counted_on(tp):
+                return False
+            config = topic_config(tp.topic, self._image.topics[tp.topic].configs)
+            opened = await in_thread(partial(directory.reopen, tp, config, self._placed, _report))
+            if opened is None and self._replicas.is_remembered(tp):
+                self._replicas.gone.add(tp)  # created again now, an election could take it for the complete one
+                return False
+            directory.reopened(tp, opened)
+            try:
+                await in_thread(directory.checkpoints.write_all)
+            except ReplogError:
+                if opened is not None:
+                    opened.log.abandon()
+                raise
+            self._replicas.forget_lost(tp)
+            await self._roles.again([tp])
+        return True
+
+
+def _report(line: str) -> None:
+    log.info("loading a replica again", progress=line)

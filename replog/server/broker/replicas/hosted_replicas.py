@@ -8,6 +8,7 @@ from leader.failure_detector import FailureDetector
 from leader.partition_leader import PartitionLeader
 from replog.common.quota import ReplicationQuota, Throttles
 from replog.errors import ErrorCode
+from replog.log.directories.log_manager import LogManager
 from replog.log.fetch import ANY_TOPIC, FetchPartition
 from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.hosted_partition import HostedPartition
@@ -18,7 +19,7 @@ class HostedReplicas:
     """The hosted replicas by name. `RoleChanges` puts them here; requests look them up."""
 
     def __init__(self, context: BrokerContext) -> None:
-        config = context.config
+        config = self._config = context.config
         windows, window_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
         self.hosted: dict[TopicPartition, HostedPartition] = {}
         self.started = False  # the image is complete and roles are taken up, so requests are answered
@@ -85,6 +86,26 @@ class HostedReplicas:
     def misses_controller(self) -> bool:
         """Return True if any leader here may be alone."""
         return self.failure_detector.misses_controller(self._clock.monotonic_ms())
+
+    def set_rates(self) -> None:
+        """Set the rates of throttles by the settings that hold now."""
+        dynamic = self._config.dynamic(self._image.broker_configs.get(self._broker_id, {}))
+        self.sending.listed.rate = dynamic.leader_replication_throttled_rate
+        self.copying.listed.rate = dynamic.follower_replication_throttled_rate
+
+    def throttle(self, hosted: HostedPartition) -> None:
+        """Set the quotas that limit copies of this replica."""
+        state = self._image.partitions.get(hosted.topic_partition)
+        if state is not None:
+            hosted.throttle(state, self._broker_id, self.sending, self.copying)
+
+    def note_unreachable(self, logs: LogManager) -> None:
+        """Note replicas that may be on a disk that could not be read, or that could not be loaded. They are offline
+        (CT-27): if they were created again, their records would be lost."""
+        if logs.offline or logs.failed:
+            for tp in self._image.index.on_broker(self._broker_id):
+                if tp in logs.failed or (logs.offline and logs.topic_id(tp) is None):
+                    self.unreachable[tp] = self._image.topics[tp.topic].topic_id
 
     def end_role(self, tp: TopicPartition) -> None:
         """End the role of a replica whose files failed, until it is opened again."""

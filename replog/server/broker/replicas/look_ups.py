@@ -52,8 +52,8 @@ class LookUps:
             return await in_thread(batch.find)
         finally:
             ended_s = loop.time()
-            took_s = ended_s - begun_s
-            self.rests_until_s = ended_s + took_s * (RESTS if took_s < LONG_S else LONG_RESTS)
+            elapsed_s = ended_s - begun_s
+            self.rests_until_s = ended_s + elapsed_s * (RESTS if elapsed_s < LONG_S else LONG_RESTS)
 
     async def _claiming(self, log: Log, timestamp: int, start_offset: int) -> ClaimingBatch | None:
         """Call `Log.batch_for_timestamp`. A thread brings the bytes that it lacks into memory."""

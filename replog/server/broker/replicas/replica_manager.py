@@ -6,7 +6,7 @@ of a pass of the loop (PR-6). So many appends wake a follower once, and nothing 
 (ST-5)."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 import structlog
 
@@ -16,14 +16,44 @@ from leader.resignation import should_resign, silence_ms
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import is_of_the_disk
 from replog.metadata.values import LEAST_CANDIDATES, PartitionState
+from replog.purgatory.operation import DelayedOperation
+from replog.purgatory.purgatory import Purgatory
 from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.byte_pool import BytePool
-from replog.server.broker.replicas.delayed_operations import DelayedOperations
 from replog.server.broker.replicas.fetch_sessions import FetchSessions
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.clock import Clock, DeadlineTimer
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
+
+
+class DelayedOperations:
+    """Delayed operations of one kind, keyed by partition (PG-14), with a timer for the next deadline."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.purgatory: Purgatory[TopicPartition] = Purgatory()
+        self._clock = clock
+        self._timer = DeadlineTimer(clock, self._expire)
+
+    def complete_or_watch(self, operation: DelayedOperation[TopicPartition], keys: Iterable[TopicPartition]) -> None:
+        try:
+            self.purgatory.complete_or_watch(operation, keys, self._clock.monotonic_ms())
+        finally:
+            self._arm()  # otherwise an operation whose check raised would have no deadline
+
+    def check(self, moved: Iterable[TopicPartition]) -> None:
+        """Complete operations that events on these partitions may have satisfied."""
+        self.purgatory.check(moved)
+
+    def _arm(self) -> None:
+        self._timer.by(self.purgatory.next_deadline_ms())
+
+    def _expire(self) -> None:
+        try:
+            self.purgatory.expire(self._clock.monotonic_ms())
+        finally:
+            self._arm()
 
 
 class ReplicaManager:
@@ -44,7 +74,7 @@ class ReplicaManager:
         self.waiting_produces = BytePool(context.config.queued_max_request_bytes)
         self.dirty: dict[TopicPartition, None] = {}  # partitions whose logs have changed
         self._submit_proposal = submit_proposal
-        self._advanced: dict[TopicPartition, None] = {}  # the HW advanced since the last drain
+        self._advanced: dict[TopicPartition, None] = {}  # the HW advanced in this pass of the loop
         self._growth: dict[TopicPartition, int] = {}  # members that a proposed ISR has more, or fewer
         self._posts: list[Callable[[], None]] = []  # send answers to produces
         self._woken = False  # a call of `_follow_up` is due
@@ -97,7 +127,9 @@ class ReplicaManager:
 
     def _follow_up(self) -> None:
         """Do the work that this pass of the loop has collected."""
-        self._drain()
+        advanced, self._advanced = self._advanced, {}
+        if advanced:
+            self._check(advanced)
         posts, self._posts = self._posts, []
         for post in posts:
             try:
@@ -167,11 +199,6 @@ class ReplicaManager:
                 self.propose(tp, leader)
                 # Otherwise a leader that must stay asks at every look.
                 self.replicas.failure_detector.listen_anew(now_ms)
-
-    def _drain(self) -> None:
-        if self._advanced:
-            advanced, self._advanced = self._advanced, {}
-            self._check(advanced)
 
     def _check(self, advanced: Collection[TopicPartition]) -> None:
         self._complete(self.produces, advanced)

@@ -14,7 +14,7 @@ from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import FOLLOWER
-from replog.server.deadline_timer import DeadlineTimer
+from replog.server.clock import DeadlineTimer
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()

@@ -2,8 +2,6 @@
 
 | Looking for | File |
 |---|---|
-| calls to one of several etcds | `client.py` |
-| keys, comparisons and operations of etcd | `keys.py` |
-| commits, reads, cleaning | `store.py` |
-| the leader's key and its lease | `election.py` |
-| stored records that still count | `live_records.py` |"""
+| calls to one of several etcds; keys, comparisons and operations | `client.py` |
+| commits, reads, cleaning; stored records that still count | `store.py` |
+| the leader's key and its lease | `election.py` |"""

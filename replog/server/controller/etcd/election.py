@@ -9,8 +9,7 @@ from replog.errors import ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2
 from replog.server.clock import Clock
-from replog.server.controller.etcd.client import EtcdClient
-from replog.server.controller.etcd.keys import Keys, created_at, get, only, put
+from replog.server.controller.etcd.client import EtcdClient, Keys, created_at, get, only, put
 
 RETRY_S = 0.1
 

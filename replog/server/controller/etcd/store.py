@@ -9,6 +9,7 @@ The chunks are a ring. When too many stored records count no more, those of the 
 again before a commit, and these chunks are deleted; at most twice as many bytes as the commit writes."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from random import Random
@@ -22,15 +23,15 @@ from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.rpc.v1.etcd_store_pb2 import StoreChunk, StoreHead
-from replog.server.controller.etcd.client import UNSURE, Caller
-from replog.server.controller.etcd.keys import Keys, changed_at, created_at, delete, get, only, put
-from replog.server.controller.etcd.live_records import LiveRecords
+from replog.server.controller.etcd.client import UNSURE, Caller, Keys, changed_at, created_at, delete, get, only, put
 from replog.server.controller.store import LeadershipLostError, VersionConflictError
+from replog.server.controller.watchers import prefix_of
 
 FORMAT = 1
 CHUNK_BYTES = 512 << 10  # two of them and a head fit etcd's 1.5 MiB for one request
 SLACK_BYTES = 1 << 20  # how much dead records may take besides as much as live ones
 PAGE = 32  # chunks of a read: 16 MiB
+CLEANED_AT_ONCE = 100  # chunks
 _CRC_BYTES = 4
 _EXCHANGED = "etcd has not what was read there: it was restored from a copy; reading everything again"
 
@@ -137,11 +138,7 @@ class EtcdStore:
         )
         first, values = self._keys.chunk(0), list(map(_encoded, chunks))
         *before, last = (put(self._keys.chunk(number), value) for number, value in enumerate(values))
-        with_head = [
-            last,
-            put(self._keys.head, head.SerializeToString()),
-            delete(self._keys.chunk(head.next_chunk), self._keys.after_chunks),
-        ]
+        with_head = self._with_head(last, head)
         begun = 0  # the revision of the first chunk: nobody else has written one since
         for operations in (*([operation] for operation in before), with_head):
             compare = [created_at(self._keys.head, 0), *([changed_at(first, begun)] if begun else [])]
@@ -152,6 +149,11 @@ class EtcdStore:
                 self._check_is(head, values[0], *(only(response.response_range) for response in answer.responses))
                 return
             begun = begun or answer.header.revision
+
+    def _with_head(self, last: etcd_pb2.RequestOp, head: StoreHead) -> list[etcd_pb2.RequestOp]:
+        """Return the operations by which chunks count. They delete those that a crash left."""
+        left = delete(self._keys.chunk(head.next_chunk), self._keys.after_chunks)
+        return [last, put(self._keys.head, head.SerializeToString()), left]
 
     def _check_is(
         self, head: StoreHead, first: bytes, stored: etcd_pb2.KeyValue | None, chunk: etcd_pb2.KeyValue | None
@@ -215,11 +217,7 @@ class EtcdStore:
         *before, last = (put(self._keys.chunk(number), value) for number, value in values.items())
         for number, operation in enumerate(before):
             await self._carry_out([operation], first=number == 0)
-        with_head = [
-            last,
-            put(self._keys.head, head.SerializeToString()),
-            delete(self._keys.chunk(head.next_chunk), self._keys.after_chunks),
-        ]
+        with_head = self._with_head(last, head)
         if head.first_chunk > known.first_chunk:
             with_head.append(delete(self._keys.chunk(known.first_chunk), self._keys.chunk(head.first_chunk)))
         self._revision = await self._carry_out(with_head, first=not before, head=head)
@@ -311,3 +309,54 @@ def _in_chunks(
             chunk.records.append(item)
         size += item_size + 8
     yield chunk
+
+
+class LiveRecords:
+    """The newest record of every key counts until its key is forgotten. Chunks come and go oldest first."""
+
+    def __init__(self) -> None:
+        self._chunks: dict[int, int] = {}  # the size of each chunk, by number
+        self._stored_bytes = 0
+        self._live_bytes = 0
+        self._live: defaultdict[str, dict[str, tuple[int, int]]] = defaultdict(dict)  # version, bytes; by prefix, key
+
+    def add(self, number: int, size: int, chunk: StoreChunk) -> None:
+        """Take in the next chunk. The keys that it forgets are older than its own records."""
+        self._chunks[number] = size
+        self._stored_bytes += size
+        for key in chunk.forgotten:
+            near = self._live[prefix_of(key)]
+            for each in list(near) if key.endswith("/") else near.keys() & {key}:
+                if near[each][0] <= chunk.forgotten_up_to:
+                    self._live_bytes -= near.pop(each)[1]
+            if not near:
+                del self._live[prefix_of(key)]
+        for record in chunk.records:
+            near = self._live[prefix_of(record.key)]
+            version, old_size = near.get(record.key, (0, 0))
+            if record.version > version:
+                record_size = record.ByteSize()
+                near[record.key] = record.version, record_size
+                self._live_bytes += record_size - old_size
+
+    def drop_before(self, number: int) -> None:
+        """Drop chunks older than `number`. Their records that still count were added again."""
+        while self._chunks and (oldest := next(iter(self._chunks))) < number:
+            self._stored_bytes -= self._chunks.pop(oldest)
+
+    def counting(self, records: Iterable[pb.MetadataRecord]) -> list[pb.MetadataRecord]:
+        return [r for r in records if self._live.get(prefix_of(r.key), {}).get(r.key, (0, 0))[0] == r.version]
+
+    def to_clean(self, at_once: int, slack: int) -> list[int]:
+        """Return the oldest chunks, of at most `at_once` bytes but at least one, if more than half of what is stored,
+        and `slack` bytes besides, count no more."""
+        chosen: list[int] = []
+        if self._stored_bytes <= 2 * self._live_bytes + slack:
+            return chosen
+        size = 0
+        for number, chunk_size in self._chunks.items():
+            size += chunk_size
+            if chosen and (size > at_once or len(chosen) == CLEANED_AT_ONCE):
+                break
+            chosen.append(number)
+        return chosen

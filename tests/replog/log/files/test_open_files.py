@@ -283,7 +283,7 @@ def test_a_replica_goes_although_no_descriptor_is_left(tmp_path):
 MANY_LOGS = """
 import resource, sys
 from pathlib import Path
-from replog.server.descriptors import raise_limit
+from replog.server.process import raise_limit
 from replog.config.topic import TopicConfig
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.offsets import Isolation

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from replog.client import Consumer
 from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError
-from replog.metadata.standing_audit import StandingAudit
+from replog.metadata.values import StandingAudit
 from replog.rpc.peer import anonymous
 from replog.server.broker.traffic import DAMAGE
 from replog.server.controller.metrics import controller_metrics
@@ -208,7 +208,7 @@ async def test_a_controller_shows_the_cluster(cluster):
     prefix = "kafka_controller_kafkacontroller_"
 
     async def of_controller() -> dict[str, float]:
-        return values(await controller_metrics(cluster.controller, decides=True))
+        return values(await controller_metrics(cluster.controller))
 
     now = await of_controller()
     assert now[f"{prefix}activecontrollercount"] == now[f"{prefix}globaltopiccount"] == 1
@@ -224,14 +224,14 @@ async def test_a_controller_shows_the_cluster(cluster):
 
 async def test_a_controller_shows_what_an_audit_said_last(cluster):
     await cluster.begin(1)
-    assert not any("audit" in name for name in values(await controller_metrics(cluster.controller, decides=True)))
+    assert not any("audit" in name for name in values(await controller_metrics(cluster.controller)))
     audit = StandingAudit("CONSISTENT", "deep", 5_000, (), 3, (), 0)
     async with cluster.admin() as admin:
         await admin.report_audit(audit)
         await admin.report_audit(
             replace(audit, verdict="DIVERGED", at_ms=9_000, diverged=("t-0",), diverged_partitions=1)
         )
-    now = values(await controller_metrics(cluster.controller, decides=True))
+    now = values(await controller_metrics(cluster.controller))
     assert {name: value for name, value in now.items() if "audit" in name} == {
         "replog_audit_last_verdict,verdict=CONSISTENT": 0,
         "replog_audit_last_verdict,verdict=DIVERGED": 1,

@@ -13,8 +13,7 @@ from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.clock import SystemClock
-from replog.server.controller.etcd.client import EtcdClient
-from replog.server.controller.etcd.keys import Keys, delete, put
+from replog.server.controller.etcd.client import EtcdClient, Keys, delete, put
 from replog.server.controller.etcd.store import EtcdStore
 from replog.server.controller.sqlite_store import SqliteStore, create_store
 from replog.server.controller.store import StoreInThread

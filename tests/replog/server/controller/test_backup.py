@@ -10,9 +10,8 @@ from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
-from replog.server.controller.backup import back_up, read_copy, read_store
-from replog.server.controller.formatting import format_cluster
-from replog.server.controller.restoring import VERSIONS_AHEAD, restore
+from replog.server.controller.formatting import format_cluster, is_formatted
+from replog.server.controller.restoring import VERSIONS_AHEAD, back_up, read_copy, read_store, restore
 from replog.server.controller.sqlite_store import SqliteStore
 
 
@@ -75,3 +74,24 @@ def test_what_is_restored_is_a_history_of_its_own_above_all_that_is_known(direct
 def test_disks_of_no_cluster_are_nothing_to_build_from(tmp_path, refused):
     with refused(ErrorCode.INCONSISTENT_CLUSTER_ID, "0 clusters"):
         restore(tmp_path / "new", {}, random.Random(1))
+
+
+def test_a_formatted_store_holds_the_cluster_id_and_nothing_else(tmp_path):
+    cluster_id = format_cluster(tmp_path / "metadata", rng=random.Random(1))
+    assert is_formatted(tmp_path / "metadata")
+    store = SqliteStore(tmp_path / "metadata")
+    assert [(r.version, r.cluster.cluster_id) for r in store.load()] == [(1, cluster_id)]
+    store.close()
+
+
+def test_a_store_that_is_there_is_never_formatted_again(tmp_path, refused):
+    assert format_cluster(tmp_path, "mine") == "mine"
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "already"):
+        format_cluster(tmp_path, "another")
+
+
+@pytest.mark.parametrize("wrong", ["-x", "a/b", "a" * 65, "a b"])
+def test_a_cluster_id_has_only_usual_characters(tmp_path, refused, wrong):
+    with refused(ErrorCode.INVALID_REQUEST, "cluster id"):
+        format_cluster(tmp_path, wrong)
+    assert not is_formatted(tmp_path)

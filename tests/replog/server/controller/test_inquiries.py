@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from replog.errors import ErrorCode
-from replog.metadata.incarnation import proof
+from replog.metadata.values import proof
 from replog.rpc import methods
 from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import presence_pb2
-from replog.server.broker.control.presence_service import PresenceService
-from replog.server.broker.identity import Identity
+from replog.server.broker.identity import Identity, PresenceService
 from replog.server.controller import inquiries, watchers
 
 INCARNATION, OTHER = b"a" * 16, b"o" * 16

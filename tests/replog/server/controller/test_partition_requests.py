@@ -152,7 +152,7 @@ async def test_ct_12_the_leader_rebalance_can_be_switched_off(running, enabled, 
     async with running(auto_leader_rebalance_enable=enabled) as r:
         names = sorted(task.get_name() for task in r.controller._tasks)
         assert len(names) == tasks
-        assert ("rebalance leaders" in names) == enabled
+        assert ("leadership given back to preferred replicas" in names) == enabled
 
 
 async def test_a_recovery_state_that_is_unknown_here_is_not_taken_for_recovered(running):

@@ -17,10 +17,9 @@ from replog.log.directories.metadata_position import Position, write_position
 from replog.log.directories.partition_metadata import write_topic_id
 from replog.rpc.http2.shells.transport import H2Transport
 from replog.server.clock import SystemClock
-from replog.server.controller.backup import read_copy
 from replog.server.controller.formatting import format_etcd, store_in_etcd
 from replog.server.controller.process import controller_server
-from replog.server.controller.restoring import VERSIONS_AHEAD, Outcome, restored_store
+from replog.server.controller.restoring import VERSIONS_AHEAD, Outcome, read_copy, restored_store
 from replog.server.controller.sqlite_store import DATABASE_NAME, SqliteStore, create_store
 from replog.topic import TopicPartition
 from tests.replog.log.batches import fixture_t

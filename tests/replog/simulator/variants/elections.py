@@ -16,11 +16,10 @@ from replog.controller.alter_partition import Proposal
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import Decision, numbered
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.batch import Batch
 from replog.metadata.changes import Change
-from replog.metadata.incarnation import Claim
+from replog.metadata.image import Batch
 from replog.metadata.records import published, record_of
-from replog.metadata.values import BrokerRegistration, PartitionState
+from replog.metadata.values import BrokerRegistration, Claim, PartitionState
 from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.broker.control.role_changes import RoleChanges
 from replog.server.broker.replicas.replica_manager import ReplicaManager

@@ -15,7 +15,7 @@ from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheck
 from replog.log.log import Log
 from replog.log.producers.recovery import LoadingProducers
 from replog.log.producers.state import ProducerStateManager
-from replog.server.trusted_time import TrustedTime
+from replog.server.clock import TrustedTime
 from tests.replog.simulator.variants.variant import Variant
 
 _load = LogDirectory.load

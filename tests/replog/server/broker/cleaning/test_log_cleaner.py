@@ -11,11 +11,12 @@ from pathlib import Path
 
 from replog.client.records import decode_fetched, encode_batch
 from replog.errors import ErrorCode
+from replog.log.compaction.cleaning import CleanTask
 from replog.log.errors import CorruptRecord
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.server.broker.broker import Broker
+from replog.server.broker.cleaning.cleaning_child import CleaningRequest
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
-from replog.server.broker.cleaning.cleaning_requests import MapKeys, Rewrite
 from replog.server.broker.cleaning.log_cleaner import FIRST_MS, LogCleaner
 from replog.server.slices import SLICE
 from replog.topic import TopicPartition
@@ -169,8 +170,8 @@ async def test_each_segment_that_was_cleaned_is_noted_at_once(cluster):
     log, noted = cluster.log(1, TP), []
 
     class Noting(CleaningProcess):
-        async def ask(self, request: MapKeys | Rewrite) -> int:
-            if isinstance(request, Rewrite):
+        async def ask(self, request: CleaningRequest) -> int:
+            if not isinstance(request, CleanTask):
                 path = checkpoint(cluster, 1)
                 noted.append((request.group[0].base_offset, path.read_text().split()[-1]))
                 if len(noted) == 3:
@@ -204,7 +205,7 @@ async def test_a_topic_that_is_deleted_during_its_cleaning_is_no_failure(cluster
     asked = []
 
     class Deleting(CleaningProcess):
-        async def ask(self, request: MapKeys | Rewrite) -> int:
+        async def ask(self, request: CleaningRequest) -> int:
             asked.append(request)
             if len(asked) == 2:
                 deleted(logs, TP, 0)
@@ -222,8 +223,8 @@ async def test_a_cleaning_process_that_is_killed_fails_nobody(cluster):
     log, killed = cluster.log(1, TP), []
 
     class Killed(CleaningProcess):
-        async def ask(self, request: MapKeys | Rewrite) -> int:
-            if isinstance(request, Rewrite) and not killed:
+        async def ask(self, request: CleaningRequest) -> int:
+            if not isinstance(request, CleanTask) and not killed:
                 assert self._child is not None
                 killed.append(self._child.pid)
                 self._child.kill()

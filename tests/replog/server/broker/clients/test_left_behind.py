@@ -1,5 +1,5 @@
 """A fetch leaves nothing behind that waits for the garbage collector: a broker's looks at old objects very seldom
-(`replog.server.garbage`), and a read that is cancelled costs a client next to nothing."""
+(`replog.server.process`), and a read that is cancelled costs a client next to nothing."""
 
 import asyncio
 import gc

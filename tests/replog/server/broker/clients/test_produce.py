@@ -16,8 +16,7 @@ from replog.rpc import methods
 from replog.rpc.transport import Stream
 from replog.rpc.v1 import log_pb2
 from replog.server.authorizer import everything
-from replog.server.broker.clients.produce import BATCH_BYTES, Produce
-from replog.server.broker.clients.produce_stream import MAX_PRODUCES_UNDER_WAY, ProduceStream
+from replog.server.broker.clients.produce import BATCH_BYTES, MAX_PRODUCES_UNDER_WAY, Produce, ProduceStream
 from replog.server.broker.clients.quotas import PRODUCED, QuotaThrottle
 from replog.server.broker.replicas.byte_pool import BytePool
 from replog.topic import TopicPartition

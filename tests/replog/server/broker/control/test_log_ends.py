@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 from replog.client.descriptions import ReplicaLogEnd
 from replog.controller.evidence import LogEnd
 from replog.errors import ErrorCode
-from replog.server.broker.control import log_ends
+from replog.server.broker.control import lifecycle
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 
@@ -17,7 +17,7 @@ T0, T1, T2 = PARTITIONS
 
 async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_leads(cluster, monkeypatch):
     """CT-29, CT-30: both brokers are killed, and broker 1 comes back without t-0."""
-    monkeypatch.setattr(log_ends, "MAX_OFFLINE_PER_REQUEST", 2)
+    monkeypatch.setattr(lifecycle, "MAX_OFFLINE_PER_REQUEST", 2)
     await cluster.begin(2, partitions=3)
     for tp in (T0, T1):
         assert (await cluster.produce(tp, batch(b"x")))[0] is ErrorCode.NONE
@@ -43,8 +43,8 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
         (1, True, LogEnd(-1, 0)),
     ]
     for most, pages in ((2, [2, 1]), (1, [1, 1, 1])):
-        monkeypatch.setattr(log_ends, "MAX_OFFLINE_PER_REQUEST", most)
-        rounds = log_ends.LogEnds(broker.context.image, broker.replicas)
+        monkeypatch.setattr(lifecycle, "MAX_OFFLINE_PER_REQUEST", most)
+        rounds = lifecycle.LogEnds(broker.context.image, broker.replicas)
         told = [rounds.next() for _ in (*pages, "the first again")]
         assert [len(reports) for reports, _ in told] == [*pages, most]
         assert [more for _, more in told] == [*(page < len(pages) for page in range(1, len(pages) + 1)), True]

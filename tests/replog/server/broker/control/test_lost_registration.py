@@ -12,8 +12,7 @@ from replog.metadata.changes import Change
 from replog.rpc import methods
 from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
-from replog.server.broker.control.presence_service import PresenceService
-from replog.server.broker.identity import Identity
+from replog.server.broker.identity import Identity, PresenceService
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
 

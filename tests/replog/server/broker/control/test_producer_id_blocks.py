@@ -8,7 +8,7 @@ import pytest
 from replog.client import Producer
 from replog.controller.cluster_state import ClusterState
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.incarnation import Claim
+from replog.metadata.values import Claim
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition

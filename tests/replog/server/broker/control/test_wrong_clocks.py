@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replog.rpc import methods
-from replog.server.trusted_time import MOST_APART_MS
+from replog.server.clock import MOST_APART_MS
 from replog.simulator.network.transport import SimulatedTransport
 from replog.simulator.runtime.clocks import WALL_START_MS
 from tests.replog.log.batches import client_batch

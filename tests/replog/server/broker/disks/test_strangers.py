@@ -4,15 +4,18 @@ again until it works (D57)."""
 import asyncio
 import errno
 import os
+import random
 import shutil
 from pathlib import Path
 
 import pytest
 import structlog
 
+from replog.common.backoff import Backoff
 from replog.errors import ErrorCode
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
+from replog.server.broker.disks.reopening import Reopening
 from replog.server.controller import active_controller
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
@@ -25,7 +28,8 @@ async def at_once(cluster: InProcessCluster, broker_id: int) -> None:
     broker = cluster.brokers[broker_id]
     assert broker._roles is not None
     for tp in [tp for tp, _ in broker.manager.replicas.lost()]:
-        await broker._roles.reopen(tp, broker._placed)
+        reopening = Reopening(broker.manager, broker.logs, broker._roles, broker._placed, Backoff(random.Random(1)))
+        await reopening.reopen(tp)
 
 
 def disk(cluster: InProcessCluster, broker_id: int) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replog.log.files.cold import ColdRead
-from replog.server.broker.replicas.cold_reads import MOST, ColdReads
+from replog.server.broker.replicas.fetch_sessions import MOST_READS, ColdReads
 from replog.topic import TopicPartition
 from tests.replog.log.hanging import Hanging
 
@@ -89,16 +89,16 @@ async def test_who_wants_little_does_not_wait_for_all_that_another_wants(tmp_pat
     async with running(tmp_path) as disks:
         disks.ask(greedy, 0, disks.slow)
         await asyncio.sleep(0)
-        for number in range(1, 10 * MOST):
+        for number in range(1, 10 * MOST_READS):
             disks.ask(greedy, number, disks.file(0))
         disks.ask(modest, 0, disks.file(0))
         heard: list[int] = []
         modest.look = lambda: heard.append(len(greedy.brought))  # type: ignore[method-assign]
         await disks.go_on()
-        await until(lambda: len(greedy.brought) == 10 * MOST)
+        await until(lambda: len(greedy.brought) == 10 * MOST_READS)
         assert modest.brought == [0]
-        assert heard[0] <= 2 * MOST
-        assert sorted(greedy.brought) == list(range(10 * MOST))
+        assert heard[0] <= 2 * MOST_READS
+        assert sorted(greedy.brought) == list(range(10 * MOST_READS))
 
 
 async def test_what_is_wanted_no_more_is_not_brought(tmp_path):

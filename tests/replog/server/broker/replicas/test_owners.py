@@ -16,26 +16,25 @@ from replog.server.clock import SystemClock
 
 MOST = 8
 USERS = """
-replicas.hosted            housekeeping inspection_service log_cleaner log_dirs_service log_ends log_flusher
+replicas.hosted            housekeeping inspection_service log_cleaner lifecycle log_dirs_service log_flusher
                            metrics moves replica_manager role_changes
 replicas.started           broker log_service
 replicas.unreachable       metrics role_changes
-replicas.gone              role_changes
+replicas.gone              reopening role_changes
 replicas.failure_detector  broker housekeeping log_service produce replica_manager replica_service
-replicas.sending           role_changes
-replicas.copying           broker role_changes
+replicas.copying           broker
 sessions.watching          metrics
 sessions.shared            replica_service
 sessions.cold_reads        broker
 sessions.answers           log_service metrics
 manager.context            housekeeping log_cleaner log_flusher log_service metrics moves consume produce
-                           replica_service role_changes
+                           reopening replica_service role_changes
 manager.replicas           housekeeping log_cleaner log_flusher log_service metrics moves consume produce
-                           replica_service role_changes
+                           reopening replica_service role_changes
 manager.sessions           broker consume log_service metrics replica_service
 manager.produces           metrics produce
 manager.record_deletions   log_service metrics
-manager.waiting_produces   log_service metrics produce produce_stream
+manager.waiting_produces   log_service metrics produce
 manager.dirty              housekeeping log_cleaner moves role_changes
 """
 

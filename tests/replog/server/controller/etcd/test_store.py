@@ -6,9 +6,11 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.v1 import etcd_pb2
+from replog.rpc.v1 import etcd_pb2, metadata_pb2
+from replog.rpc.v1.etcd_store_pb2 import StoreChunk
 from replog.server.controller.etcd import store as etcd_store
-from replog.server.controller.etcd.keys import delete, put
+from replog.server.controller.etcd.client import delete, put
+from replog.server.controller.etcd.store import CLEANED_AT_ONCE, LiveRecords
 from replog.server.controller.store import LeadershipLostError, VersionConflictError
 from tests.replog.server.controller.stores import EtcdStores, etcd_stores, lineage, named, records, simulated_etcd
 
@@ -284,3 +286,25 @@ async def test_a_flipped_bit_is_found(stores, refused):
     await stores.client.call(methods.EtcdKV["txn"], etcd_pb2.TxnRequest(success=[damaged]))
     with refused(ErrorCode.KAFKA_STORAGE_ERROR, "chunk 1", "checksum"):
         await stores.store().load()
+
+
+BYTES = 100  # of one chunk
+
+
+def test_the_oldest_chunks_are_cleaned_some_at_a_time():
+    live = LiveRecords()
+    for number in range(2 * CLEANED_AT_ONCE):
+        live.add(number, BYTES, StoreChunk(records=[metadata_pb2.MetadataRecord(key="topic/t", version=number + 1)]))
+    assert live.to_clean(at_once=10 * BYTES, slack=0) == list(range(10))
+    assert live.to_clean(at_once=1, slack=0) == [0]
+    assert live.to_clean(at_once=1 << 30, slack=0) == list(range(CLEANED_AT_ONCE))
+    assert live.to_clean(at_once=1 << 30, slack=1 << 30) == []
+
+
+def test_nothing_is_kept_of_a_deleted_topics_partitions():
+    live, partition = LiveRecords(), metadata_pb2.MetadataRecord(key="partition/t/0", version=1)
+    live.add(0, BYTES, StoreChunk(records=[partition]))
+    assert list(live.counting([partition])) == [partition]
+    live.add(1, BYTES, StoreChunk(forgotten=["partition/t/"], forgotten_up_to=1))
+    assert list(live.counting([partition])) == []
+    assert not live._live

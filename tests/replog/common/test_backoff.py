@@ -1,6 +1,6 @@
 """How much a reader behind a slow line asks for."""
 
-from replog.common.fetch_size import FetchSize
+from replog.common.backoff import FetchSize
 
 
 def test_an_answer_that_does_not_get_through_is_asked_for_by_halves():

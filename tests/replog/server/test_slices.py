@@ -8,7 +8,7 @@ import pytest
 from replog.server.broker.control.role_changes import WAVE
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
-from replog.server.throttle import LONGEST_REST_S, RESTS, SERVED_MS, Throttle
+from replog.server.slices import LONGEST_REST_S, RESTS, SERVED_MS, Throttle
 from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
@@ -77,7 +77,8 @@ def pair(pair):
 
 def gives_way(pair: VirtualPair) -> list[bool]:
     async def ask() -> list[bool]:
-        return [pair.brokers[broker_id].manager.context.throttle.gives_way for broker_id in (1, 2)]
+        throttles = [pair.brokers[broker_id].manager.context.throttle for broker_id in (1, 2)]
+        return [throttle.serves and not throttle.is_urgent() for throttle in throttles]
 
     answer: list[bool] = pair.run(ask())
     return answer

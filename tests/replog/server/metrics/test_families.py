@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.server.metrics.times import BUCKETS, LEAST_MS, QUANTILES, STEP, WINDOW_S, Times
+from replog.server.metrics.families import BUCKETS, LEAST_MS, QUANTILES, STEP, WINDOW_S, Times
 
 
 def median(times: Times, now_s: float) -> float:

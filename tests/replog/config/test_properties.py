@@ -2,8 +2,7 @@
 
 import pytest
 
-from replog.common.addresses import number_in
-from replog.config.properties import MAX_LONG
+from replog.config.properties import MAX_LONG, number_in
 
 
 @pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", "1e3", "1_0", " 1", "\u0664", "\u00b2", "65536", "9" * 5000])

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replog.rpc.v1.metadata_pb2 import CollectedRecord, MetadataRecord
-from replog.server.controller.current_records import CurrentRecords
+from replog.server.controller.watchers import CurrentRecords
 
 
 def records_of(*records):

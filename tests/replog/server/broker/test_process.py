@@ -6,7 +6,7 @@ from structlog.testing import capture_logs
 from replog.config.processes import BrokerConfig
 from replog.log.files.open_files import OPEN_FILES, OpenFiles
 from replog.rpc import limits
-from replog.server.memory import BASE_BYTES, fitted, memory_limit
+from replog.server.broker.process import BASE_BYTES, fitted, memory_limit
 
 MIB = 1 << 20
 

@@ -1,5 +1,4 @@
-from replog.controller.tombstones import Tombstones
-from replog.metadata.changes import Change
+from replog.metadata.changes import Change, Tombstones
 
 
 def tombstones(*changes):

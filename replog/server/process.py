@@ -1,0 +1,149 @@
+"""The set-up of every process: signals, descriptors, garbage collection, a daily look at its certificate.
+
+Python checks all objects again whenever their number has grown by a quarter: four times while a topic of 5,000
+partitions is created, each time for 0.1 to 0.4 s, during which nothing is answered. Here, objects that survive a full
+collection are not checked again until so many new ones exist that they may hide much garbage: objects that refer to
+each other, such as those of closed connections. All others are freed at once."""
+
+import asyncio
+import contextlib
+import faulthandler
+import gc
+import resource
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import structlog
+
+from replog.config.listeners import Listener
+from replog.config.processes import LogConfig
+from replog.log.files.open_files import OPEN_FILES
+from replog.rpc.names import warn_of_unknown
+from replog.rpc.tasks import for_good
+from replog.rpc.tls import Tls
+from replog.server import logging
+from replog.server.slow_steps import SlowSteps
+
+log = structlog.get_logger()
+
+MOST_OPEN = 1 << 15  # files of logs; each costs the kernel a kilobyte or two
+NEW = 700, 5, 1  # some 9,000 new objects are searched at a time, for some milliseconds
+UNSEEN = 2_000_000  # objects, some 200 MB: then all are checked once more
+DAY_S = 24 * 3600.0
+
+
+def set_up() -> SlowSteps:
+    """Prepare this process, before its event loop. Returns the watch over the loop's steps."""
+    survive_signals()
+    raise_limit()
+    steps = SlowSteps()
+    steps.watch()
+    search_what_is_new()
+    return steps
+
+
+def survive_signals() -> None:
+    """Ignore SIGHUP until `answer_hang_up`, and SIGUSR2 always: otherwise they would end the process.
+
+    SIGQUIT prints the stack of each thread on stderr, like Kafka's."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    if sys.__stderr__ is None:
+        signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    else:
+        faulthandler.register(signal.SIGQUIT, sys.__stderr__)
+
+
+def raise_limit() -> int:
+    """Raise this process's soft limit of descriptors to the hard one, and return that.
+
+    Half of it is for the files of logs. The rest is for connections, checkpoints, SQLite, reads of cold files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    most = MOST_OPEN * 2 if hard == resource.RLIM_INFINITY else hard
+    OPEN_FILES.get().limit = min(most // 2, MOST_OPEN)
+    return hard
+
+
+def search_what_is_new() -> None:
+    """Have garbage collections look at new objects, and at all of them only now and then."""
+    unseen, searching_all = 0, True
+
+    def on_search(phase: str, info: dict[str, int]) -> None:
+        nonlocal unseen, searching_all
+        if phase != "stop" or info["generation"] < 2:
+            return
+        unseen = 0 if searching_all else unseen + len(gc.get_objects(generation=2))
+        searching_all = unseen > UNSEEN
+        (gc.unfreeze if searching_all else gc.freeze)()
+
+    gc.set_threshold(*NEW)
+    gc.callbacks.append(on_search)
+    gc.collect()
+
+
+def stop_signals() -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set from now on."""
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    return stopped
+
+
+@contextlib.asynccontextmanager
+async def in_background(
+    read: Callable[[], LogConfig], tls: Tls | None, listeners: Sequence[Listener]
+) -> AsyncIterator[None]:
+    """Answer SIGHUP, warn of advertised names that this host does not resolve, and look at the certificate each day."""
+    names = for_good(warn_of_unknown(listeners), "advertised names")
+    tasks = answer_hang_up(read, tls), names, for_good(look_daily(tls), "look at the certificate")
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.Task[None]":
+    """Answer SIGHUP on this event loop: read the settings again, use those of the log, look at the certificates. Keep
+    the task that is returned. If `read` raises, the old settings stay."""
+    hung_up = asyncio.Event()
+
+    async def answer() -> None:
+        while await hung_up.wait():
+            hung_up.clear()
+            await _read_again(read)
+            await _look(tls)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
+    return for_good(answer(), "SIGHUP")
+
+
+async def _read_again(read: Callable[[], LogConfig]) -> None:
+    def read_and_log() -> LogConfig:
+        config = read()
+        logging.configure_process(config)  # opens its file, which may wait for a disk
+        return config
+
+    try:
+        config = await asyncio.to_thread(read_and_log)
+    except Exception as error:  # noqa: BLE001 (otherwise no later SIGHUP would be answered)
+        log.error("SIGHUP: the settings stay as they are", reason=str(error))
+    else:
+        log.warning("SIGHUP: settings read again", log_level=config.log_level)
+
+
+async def look_daily(tls: Tls | None) -> None:
+    """Look at the certificate's files every day, though nobody connects, and warn before it ends."""
+    while tls is not None:
+        await asyncio.sleep(DAY_S)
+        await _look(tls)
+        tls.warn_of_end()
+
+
+async def _look(tls: Tls | None) -> None:
+    if tls is not None:
+        with contextlib.suppress(OSError):
+            await asyncio.to_thread(tls.look)
