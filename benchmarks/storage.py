@@ -21,8 +21,7 @@ from benchmarks.harness import Note, benchmark_parser, homes, parsed, publish, t
 from replog.client.records import BatchBuilder
 from replog.config.processes import BrokerConfig
 from replog.config.topic import TopicConfig
-from replog.log.compaction.cleanable import find_cleanable
-from replog.log.compaction.cleaning import Cleaning, CleanTask
+from replog.log.compaction.cleaning import Cleaning, CleanTask, find_cleanable
 from replog.log.formats.batch import CRC_START, HEADER, HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 from replog.log.log import Log
 

@@ -5,7 +5,7 @@ a partition is added or answered, a delay is over, a throttle lets it through, i
 *unsettled*, and a request looks at unsettled partitions only."""
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from replog.common.backoff import FetchSize
 from replog.common.quota import ReplicationQuota, Throttles
 from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.log.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import FetchPartition, SessionRequest, SessionRow, size_of
 from replog.topic import TopicPartition
 
 MAX_NAMED = 50  # partitions in one request; if there are more, it does not wait, and the next request names them
@@ -202,18 +202,20 @@ class FetchSessionHandler:
 
     # Answers
 
-    def on_response(self, response: SessionResponse, now_ms: int) -> None:
-        if response.pushed:
-            for row in response.rows:
-                replica = self.partitions.get(row.topic_partition)
-                if replica is not None and replica.topic_id == row.request.topic_id:
-                    self._take_high_watermark(replica, row)
-            return
+    def on_response(self, rows: Sequence[SessionRow], now_ms: int) -> None:
+        """Take the answer to the oldest request: the partitions with something new (FE-17)."""
         if self._size.is_reduced:
-            self._size.answered(response.size, now_ms - self._asked_ms, self._config.replica_socket_timeout_ms)
-        for row in response.rows:
+            self._size.answered(size_of(rows), now_ms - self._asked_ms, self._config.replica_socket_timeout_ms)
+        for row in rows:
             self._take_row(row, now_ms)
         self.outstanding -= 1
+
+    def on_push(self, rows: Sequence[SessionRow]) -> None:
+        """Take high watermarks that have moved (divergence 6). They answer no request."""
+        for row in rows:
+            replica = self.partitions.get(row.topic_partition)
+            if replica is not None and replica.topic_id == row.request.topic_id:
+                self._take_high_watermark(replica, row)
 
     def _take_row(self, row: SessionRow, now_ms: int) -> None:
         tp, asked, answer = row

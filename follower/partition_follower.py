@@ -12,7 +12,6 @@ raced with a truncation or with an election does not fit any longer, and is drop
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from follower.truncation import truncation_target
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import RetriableLogError, UnexpectedAppendOffset
 from replog.log.fetch import ANY_TOPIC, FetchAnswer, FetchPartition, Reading, check_leader_epoch, read_log
@@ -319,3 +318,24 @@ class PartitionFollower:
         self.failure = reason
         self.next_retry_ms = None
         return FollowerProgress(note=f"stopped fetching: {reason}")
+
+
+def truncation_target(leader: EpochEndOffset, local: EpochEndOffset, log_end_offset: int) -> int:
+    """Return the offset to truncate to, given the ends of one epoch in the leader's log and in this one.
+
+    `leader` is the diverging answer, `local` this log's own end offset for `leader.epoch`. If the two epochs differ,
+    the cut is not final: the next fetch carries an older last epoch and is judged again, until one is accepted. Every
+    round lowers the latest local epoch, so there are at most as many rounds as epochs.
+
+    | Row | This log | Cut to |
+    |---|---|---|
+    | 3 | has no usable epoch cache | the leader's end |
+    | 4 | does not know the epoch, only an older one | that one's end here (not final) |
+    | 5 | knows the epoch | the lesser of both ends |
+
+    The cut is never past this log's end. Rows 1 and 2 belong to forms of the protocol that replog does not use."""
+    if local.end_offset < 0:
+        return min(leader.end_offset, log_end_offset)
+    if local.epoch != leader.epoch:
+        return min(local.end_offset, log_end_offset)
+    return min(leader.end_offset, local.end_offset, log_end_offset)

@@ -1,11 +1,13 @@
-"""A produce request that waits for its records to be committed, or flushed (PR-8 to PR-15)."""
+"""Requests that wait: a produce for its records to be committed, or flushed (PR-8 to PR-15), and a deletion of records
+until no live replica keeps them (FT-23)."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.purgatory.operation import DelayedOperation
+from replog.log.offsets import NO_OFFSET
+from replog.purgatory.purgatory import DelayedOperation
 from replog.topic import TopicPartition
 
 LeaderLookup = Callable[[TopicPartition], PartitionLeader | ErrorCode]
@@ -76,3 +78,44 @@ class DelayedProduce(DelayedOperation[TopicPartition]):
         if len(leader.state.maximal_isr) >= leader.min_insync_replicas:
             return ErrorCode.NONE  # C2
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND  # C3
+
+
+class DeleteRecordsResult(NamedTuple):
+    """The outcome for one partition; the low watermark is -1 with an error."""
+
+    error: ErrorCode
+    low_watermark: int
+
+
+class DelayedDeleteRecords(DelayedOperation[TopicPartition]):
+    """Completes when every partition's low watermark has reached its target; otherwise REQUEST_TIMED_OUT."""
+
+    def __init__(
+        self,
+        targets: Mapping[TopicPartition, int],
+        lookup: LeaderLookup,
+        timeout_ms: int,
+        respond: Callable[[dict[TopicPartition, DeleteRecordsResult]], None],
+    ) -> None:
+        super().__init__(timeout_ms)
+        self._pending = dict(targets)
+        self._results = dict.fromkeys(targets, DeleteRecordsResult(ErrorCode.REQUEST_TIMED_OUT, NO_OFFSET))
+        self._lookup = lookup
+        self._respond = respond
+
+    def try_complete(self, moved: Collection[TopicPartition]) -> bool:
+        for topic_partition in self._pending.keys() & moved:
+            target = self._pending[topic_partition]
+            leader = self._lookup(topic_partition)
+            if isinstance(leader, ErrorCode):
+                result = DeleteRecordsResult(leader, NO_OFFSET)
+            elif (low_watermark := leader.low_watermark()) >= target:
+                result = DeleteRecordsResult(ErrorCode.NONE, low_watermark)
+            else:
+                continue
+            self._results[topic_partition] = result
+            del self._pending[topic_partition]
+        return not self._pending and self.force_complete()
+
+    def on_complete(self) -> None:
+        self._respond(self._results)

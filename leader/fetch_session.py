@@ -23,7 +23,6 @@ from replog.log.fetch import (
     FetchPartition,
     Reading,
     SessionRequest,
-    SessionResponse,
     SessionRow,
     answer_of,
 )
@@ -147,7 +146,7 @@ class FetchSession(ABC, Generic[R]):
         for tp, fetch in request.named.items():
             self.name(tp, fetch)
 
-    def ask(self, request: SessionRequest, now_ms: int, room: int) -> SessionResponse | None:
+    def ask(self, request: SessionRequest, now_ms: int, room: int) -> list[SessionRow] | None:
         """Read at most `room` bytes for this request, whose changes are taken over. Without room, answer bounds only.
 
         None: the request waits, and `_ready` is called as soon as there is enough to answer."""
@@ -274,7 +273,7 @@ class FetchSession(ABC, Generic[R]):
 
     # Answers
 
-    def answer(self, now_ms: int, room: int) -> SessionResponse | None:
+    def answer(self, now_ms: int, room: int) -> list[SessionRow] | None:
         """Answer the parked request with at most `room` bytes, by a new read of all due partitions (FE-13).
 
         Return None to go on waiting: there is nothing yet, and a read needs more from the disk than was brought, first
@@ -292,8 +291,8 @@ class FetchSession(ABC, Generic[R]):
                 return None
         return self._response(rows, now_ms)
 
-    def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
-        """Answer with what changed (FE-17). Partitions that give data go to the end of the queue (FE-10)."""
+    def _response(self, rows: Iterable[SessionRow], now_ms: int) -> list[SessionRow]:
+        """Return the rows with what changed (FE-17). Partitions that give data go to the end of the queue (FE-10)."""
         self.pending = None
         news: list[SessionRow] = []
         for row in rows:
@@ -311,7 +310,7 @@ class FetchSession(ABC, Generic[R]):
                 self.due[tp] = self.due.pop(tp, None)
                 self._sent(tp, len(answer.records), now_ms)
             self._drop_if_done(row)
-        return SessionResponse(news)
+        return news
 
     def _drop_if_done(self, row: SessionRow) -> None:
         """Drop the partition from `due` if the reader has all, knows the bounds, and nothing has happened since."""

@@ -3,7 +3,7 @@
 Each request says that the follower is still level in all partitions that are not due (`FetchContext` holds that as one
 number). While it waits with nothing to read, new high watermarks are pushed to it (divergence 6)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -17,7 +17,6 @@ from replog.log.fetch import (
     FetchPartition,
     Reading,
     SessionRequest,
-    SessionResponse,
     SessionRow,
     Shared,
     answer_of,
@@ -50,7 +49,8 @@ class OnFetched(Protocol):
 
 
 class FollowerSession(FetchSession[PartitionLeader]):
-    """`send` takes each answer; `wake_by` is called with `next_wake_ms` when that may be earlier than before."""
+    """`send` takes each answer, and `push` high watermarks that have moved, which answer nothing. `wake_by` is called
+    with `next_wake_ms` when that may be earlier than before."""
 
     most_looks = MAX_FOLLOWER_LOOKS
     least_bytes = 1  # a request for none waits for one (FE-8, FE-11)
@@ -60,7 +60,8 @@ class FollowerSession(FetchSession[PartitionLeader]):
         host: FollowerHost,
         leaders: Leaders,
         on_fetched: OnFetched,
-        send: Callable[[SessionResponse], None],
+        send: Callable[[Sequence[SessionRow]], None],
+        push: Callable[[Sequence[SessionRow]], None],
         wake_by: Callable[[int | None], None],
         *,
         max_bytes: int,
@@ -71,6 +72,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         self._leaders = leaders
         self._on_fetched = on_fetched
         self._send = send
+        self._send_pushed = push
         self._wake_by = wake_by
         self._context: FetchContext | None = None  # set by the first request
         self._unpushed: dict[TopicPartition, None] = {}
@@ -160,7 +162,7 @@ class FollowerSession(FetchSession[PartitionLeader]):
         else:
             self._goes_on_waiting((), now_ms)
 
-    def _response(self, rows: Iterable[SessionRow], now_ms: int) -> SessionResponse:
+    def _response(self, rows: Iterable[SessionRow], now_ms: int) -> list[SessionRow]:
         self._push_ms = None
         self._unpushed.clear()
         return super()._response(rows, now_ms)
@@ -208,4 +210,4 @@ class FollowerSession(FetchSession[PartitionLeader]):
                 self._drop_if_done(rows[-1])
         self._push_ms = now_ms if self._unpushed else None
         if rows:
-            self._send(SessionResponse(rows, pushed=True))
+            self._send_pushed(rows)

@@ -20,10 +20,8 @@ the partition and informs the followers. ISR proposals are fetched with `take_pr
 from typing import ClassVar, NamedTuple, Unpack
 
 from leader.follower_state import FetchContext, FollowerState
-from leader.high_watermark import high_watermark_candidate
-from leader.isr import AfterRefusal, Committed, IsrProposal, IsrState, Pending, after_refusal
+from leader.isr import AfterRefusal, Committed, IsrProposal, IsrState, Pending, after_refusal, high_watermark_candidate
 from leader.list_offsets import ALONE, Telling, list_offset
-from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode, ReplogError
 from replog.log.fetch import FetchAnswer, FetchPartition, Reading, Shared, answer_of, check_leader_epoch, read_log
 from replog.log.formats.batch import is_transactional
@@ -74,6 +72,12 @@ class PartitionLeader:
     def min_insync_replicas(self) -> int:
         """The minimum in effect: never more than there are replicas (PR-2)."""
         return min(self.log.config.min_insync_replicas, len(self.replicas) + 1)
+
+    @property
+    def log_ends(self) -> dict[int, int]:
+        """Each replica's log end, as far as this leader knows; -1: the replica has not fetched in this leadership."""
+        others = {replica_id: follower.log_end_offset for replica_id, follower in self.replicas.items()}
+        return {self.broker_id: self.log.log_end_offset, **others}
 
     # Elections
 
@@ -207,18 +211,24 @@ class PartitionLeader:
         return answer
 
     def _read_replica(self, client_rack: str, fetch_offset: int) -> int:
-        """Return the broker that should serve a consumer of this rack: this one, or a follower in the committed ISR."""
-        candidates = [
-            ReadReplica(replica_id, broker.rack, follower)
+        """Return the broker that should serve a consumer of this rack, as Kafka's RackAwareReplicaSelector does.
+
+        This one, if it is there. Else, of the live followers there that have the offset, the one with the highest log
+        end; among equals the one caught up last, then the one with the highest id. A follower outside of the committed
+        ISR could keep a consumer behind a growing lag."""
+        leader = self._brokers.broker(self.broker_id)
+        if leader is not None and leader.rack == client_rack:
+            return self.broker_id
+        near = [
+            (follower.log_end_offset, follower.caught_up_ms, replica_id)
             for replica_id, follower in self.replicas.items()
             if replica_id in self.state.isr
+            and follower.log_start_offset <= fetch_offset <= follower.log_end_offset
             and (broker := self._brokers.broker(replica_id)) is not None
+            and broker.rack == client_rack
             and not broker.fenced
         ]
-        leader = self._brokers.broker(self.broker_id)
-        return read_replica(
-            client_rack, fetch_offset, self.broker_id, leader.rack if leader is not None else "", candidates
-        )
+        return max(near)[2] if near else self.broker_id
 
     def _is_registered(self, context: FetchContext) -> bool:
         """Return True if the fetch comes from the follower's registration that this leader knows (ST-7.1).
@@ -322,7 +332,7 @@ class PartitionLeader:
     def _propose(self, *, joining: frozenset[int] = frozenset(), leaving: frozenset[int] = frozenset()) -> None:
         isr = (self.state.isr | joining) - leaving
         members = tuple((replica_id, self._fetched_broker_epoch(replica_id)) for replica_id in sorted(isr))
-        self._unsubmitted = IsrProposal(self.leader_epoch, self.partition_epoch, members)
+        self._unsubmitted = IsrProposal(self.leader_epoch, self.partition_epoch, members, self.log_ends)
         self.state = Pending(self.state.isr, self._unsubmitted, joining, leaving)
 
     def _fetched_broker_epoch(self, replica_id: int) -> int:

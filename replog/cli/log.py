@@ -86,7 +86,7 @@ def survey(
 
     from replog.command.output import note
     from replog.log_tools.survey import survey as survey_directory
-    from replog.log_tools.survey_file import survey_lines
+    from replog.log_tools.survey import survey_lines
 
     surveys = [survey_directory(directory) for directory in directories]
     for line in survey_lines(surveys, time.time_ns() // 1_000_000):
@@ -135,7 +135,7 @@ def set_topic_id(
 
     Example: `replog log set-topic-id --topic-id 5d41402abc4b2a76b9719d911017c592 data/flights-0`"""
     from replog.command.output import note
-    from replog.log_tools.topic_id import parse_topic_id, restore_topic_id
+    from replog.log_tools.rebuild import parse_topic_id, restore_topic_id
 
     wanted = parse_topic_id(topic_id)
     for directory in directories:

@@ -2,8 +2,8 @@
 
 | Looking for | Where |
 |---|---|
-| a log: appends, reads, truncation, what must be on the disk; deletion | `log.py`, `retention.py` |
-| the fsyncs that another thread runs | `flushing.py` |
+| a log: appends, reads, truncation; deletion | `log.py`, `retention.py` |
+| its files: opened, made durable by this thread or another, closed | `durable.py` |
 | segments, one of them, and one in place of its neighbours (CL-9) | `segments.py`, `segment.py`, `swap.py` |
 | from files to a log; what a crash has torn | `loading.py`, `recovery.py` |
 | leader epochs; offsets and timestamps; errors | `epochs.py`, `offsets.py`, `timestamps.py`, `errors.py` |

@@ -1,6 +1,6 @@
 """The request and the answer of a fetch of one partition, as both roles see them (§4, §7)."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
@@ -76,16 +76,9 @@ class SessionRow(NamedTuple):
     answer: FetchAnswer
 
 
-class SessionResponse(NamedTuple):
-    """A leader's message on a session: it answers the oldest request or, if pushed, none of them."""
-
-    rows: Sequence[SessionRow]  # only partitions with something new (FE-17)
-    pushed: bool = False  # high watermarks that moved (divergence 6)
-
-    @property
-    def size(self) -> int:
-        """The bytes of all records."""
-        return sum(len(row.answer.records) for row in self.rows)
+def size_of(rows: Iterable[SessionRow]) -> int:
+    """Return the bytes of all records."""
+    return sum(len(row.answer.records) for row in rows)
 
 
 def check_leader_epoch(requested: int | None, local: int) -> ErrorCode:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from replog.config.topic import TopicConfig
 from replog.log.epochs import EpochEntry, LeaderEpochCache
-from replog.log.errors import CorruptIndex, CorruptRecord
-from replog.log.files.names import DELETED_SUFFIX, LOG_SUFFIX
+from replog.log.errors import CorruptIndex, CorruptRecord, LogStorageError
+from replog.log.files.names import DELETED_SUFFIX, LOG_SUFFIX, STRAY_SUFFIX
 from replog.log.files.opening import files_by_offset
 from replog.log.files.replacing import fsync_directory, make_file
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, format_entries
@@ -57,17 +57,24 @@ def load_log(
 
     If headers contradict each other in a part that was not to be checked, all segments are recovered."""
     directory.mkdir(parents=True, exist_ok=True)
+    durable = MAX_OFFSET if clean else recovery_point
     try:
-        loaded = _load(directory, config, clean, recovery_point, log_start_offset, report)
+        loaded = _load(directory, config, clean, recovery_point, durable, log_start_offset, report)
     except CorruptRecord as damage:
         report(f"recovering all of {directory}: {damage.message}")
-        loaded = _load(directory, config, False, 0, log_start_offset, report)
+        loaded = _load(directory, config, False, 0, durable, log_start_offset, report)
     missing = loaded.segments.active.next_offset < recovery_point  # durable records are gone
     return loaded._replace(lost_data=loaded.lost_data or missing)
 
 
 def _load(
-    directory: Path, config: TopicConfig, clean: bool, recovery_point: int, log_start_offset: int, report: Report
+    directory: Path,
+    config: TopicConfig,
+    clean: bool,
+    recovery_point: int,
+    durable: int,
+    log_start_offset: int,
+    report: Report,
 ) -> LoadedLog:
     finish_swaps(directory)
     bases = _segment_bases(directory)
@@ -75,7 +82,7 @@ def _load(
     snapshots = ProducerSnapshots(directory, report)
     producers = LoadingProducers(snapshots, bases, start, clean=clean)
     loader = SegmentLoader(directory, config, producers, report)
-    loader.load(bases, clean=clean, recovery_point=recovery_point)
+    loader.load(bases, clean=clean, recovery_point=recovery_point, durable=durable)
     segments = Segments(directory, loader.segments or [new_segment(directory, log_start_offset)])
     if segments.active.next_offset < log_start_offset:  # LD-8
         report(f"{directory} ends below its log start {log_start_offset}: starting again there")
@@ -106,13 +113,13 @@ class SegmentLoader:
         self._report = report
         self._epoch = NO_EPOCH  # the last batch's leader epoch
 
-    def load(self, bases: list[int], *, clean: bool, recovery_point: int) -> None:
-        """Open every segment. Recover those that may be torn, or whose ends are damaged.
+    def load(self, bases: list[int], *, clean: bool, recovery_point: int, durable: int) -> None:
+        """Open every segment. Recover those that may be torn, or whose ends are damaged. No crash has torn what lies
+        below `durable`.
 
         After an unclean stop, segments from the recovery point on are recovered from their bytes (LD-5). An index in
         doubt is rebuilt from the headers alone; payload that is not in doubt is not read (unlike LD-3). A segment that
-        loses bytes, or does not reach up to the next one, ends the log: later ones are set aside as `.deleted`
-        (LD-6)."""
+        loses bytes, or does not reach up to the next one, ends the log: later ones are set aside (LD-6)."""
         unflushed = max((base for base in bases if base <= recovery_point), default=0)
         for slot, base in enumerate(bases):
             segment = Segment(self._directory, base)
@@ -129,12 +136,12 @@ class SegmentLoader:
                     )
                     last.truncate_to(suspect)
                     last.file.sync()  # otherwise a crash brings batches back that pass for appended ones
-                    self._end_before(bases[slot:])
+                    self._end_before(bases[slot:], torn=base >= durable)
                     return
                 doubt = doubt or f"it begins with leader epoch {first}, after {epoch}"
             removed = self._load_segment(segment, following, doubt)
             if following and (removed or not _reaches(segment, following[0], self._config)):
-                self._end_before(bases[slot + 1 :])
+                self._end_before(bases[slot + 1 :], torn=removed > 0 and following[0] >= durable)
                 return
             if following:
                 segment.seal()
@@ -180,11 +187,23 @@ class SegmentLoader:
             )
         return removed
 
-    def _end_before(self, later: list[int]) -> None:
-        """End the log with the loaded segments, and set aside those with the base offsets `later` (LD-6)."""
-        active = self.segments[-1]
-        self._report(f"{active.path} ends at offset {active.next_offset}: setting aside {len(later)} later segments")
-        _set_aside(self._directory, later)
+    def _end_before(self, later: list[int], *, torn: bool) -> None:
+        """End the log with the loaded segments, and set aside those with the base offsets `later` (LD-6).
+
+        If a crash has `torn` the log, nothing in them was durable, and they may be deleted. Otherwise a file was lost
+        or damaged, and they may have committed records that are nowhere else. Raises LogStorageError if something has
+        their new names."""
+        active, suffix, advice = self.segments[-1], DELETED_SUFFIX, ""
+        if not torn:
+            suffix = STRAY_SUFFIX
+            advice = (
+                f" as *{suffix}, which nobody deletes; if no other replica has their records, stop the broker, put the "
+                "missing file back, take that suffix off, and start it"
+            )
+        self._report(
+            f"{active.path} ends at offset {active.next_offset}: setting aside {len(later)} later segments{advice}"
+        )
+        _set_aside(self._directory, later, suffix)
         active.unseal()
         self.lost_data = True
 
@@ -204,10 +223,15 @@ def _segment_bases(directory: Path) -> list[int]:
     return sorted(bases)
 
 
-def _set_aside(directory: Path, bases: list[int]) -> None:
-    """Rename segments to `.deleted`, newest first, so that a crash leaves no hole."""
-    for base in reversed(bases):
-        for path in Segment(directory, base).paths:
-            if path.exists():
-                path.rename(path.with_name(path.name + DELETED_SUFFIX))
+def _set_aside(directory: Path, bases: list[int], suffix: str) -> None:
+    """Rename segments, newest first, so that a crash leaves no hole."""
+    names = [
+        (path, path.with_name(path.name + suffix)) for base in bases[::-1] for path in Segment(directory, base).paths
+    ]
+    for _, aside in names:
+        if aside.exists():
+            raise LogStorageError(f"{aside} is in the way; move it away", aside)
+    for path, aside in names:
+        if path.exists():
+            path.rename(aside)
     fsync_directory(directory)

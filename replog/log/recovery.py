@@ -16,8 +16,7 @@ from replog.log.epochs import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptRecord, IndexOffsetOverflow
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader, validate_crc
 from replog.log.formats.checkpoint import DamagedCheckpoint
-from replog.log.formats.headers import read_headers
-from replog.log.formats.segment_file import LocalFile
+from replog.log.formats.segment_file import LocalFile, read_headers
 from replog.log.formats.validation import continues, epoch_starts, fault_of
 from replog.log.formats.walk import WINDOW, Break, LogFile
 from replog.log.offsets import NO_EPOCH

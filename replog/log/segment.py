@@ -28,12 +28,9 @@ from replog.log.files.open_files import OpenFile
 from replog.log.files.replacing import make_file
 from replog.log.formats.batch import LOG_OVERHEAD, BatchHeader
 from replog.log.formats.digest import add_digests, batch_digest
-from replog.log.formats.headers import read_headers
+from replog.log.formats.segment_file import read_headers
 from replog.log.formats.validation import continues
-from replog.log.indexes.digest_index import DigestIndex
-from replog.log.indexes.index import MAX_RELATIVE_OFFSET
-from replog.log.indexes.offset_index import OffsetIndex, OffsetPosition
-from replog.log.indexes.time_index import TimeIndex
+from replog.log.indexes.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex
 from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
 

@@ -16,10 +16,17 @@ from pathlib import Path
 
 from replog.config.topic import TopicConfig
 from replog.log.files.deletion import DeletedFiles
-from replog.log.files.names import DELETED_SUFFIX, LOG_SUFFIX, NEW_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
+from replog.log.files.names import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    NEW_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    STRAY_SUFFIX,
+    segment_file_name,
+)
 from replog.log.files.opening import files_by_offset, open_regular
 from replog.log.files.replacing import fsync_directory
-from replog.log.formats.headers import read_headers
+from replog.log.formats.segment_file import read_headers
 from replog.log.segment import Segment
 
 CLEANED_SUFFIX = ".cleaned"
@@ -94,7 +101,7 @@ def finish_swaps(directory: Path) -> None:
     if logs:
         low, high = min(base for _, base in logs), max(_end_of(path, base) for path, base in logs)
         for base, name in files:
-            if not name.endswith(SWAP_SUFFIX) and low <= base < high:
+            if not name.endswith((SWAP_SUFFIX, STRAY_SUFFIX)) and low <= base < high:
                 (directory / name).unlink(missing_ok=True)
     for path, _ in sorted(swaps, key=lambda swap: swap not in logs):  # logs first
         path.rename(path.with_suffix(""))

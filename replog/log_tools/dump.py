@@ -28,15 +28,13 @@ from replog.log.formats.compression import CODEC_NAMES
 from replog.log.formats.records import LogRecord, iterate_records
 from replog.log.formats.segment_file import open_file
 from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, Break, LogFile
-from replog.log.indexes.digest_index import DigestEntry
 from replog.log.indexes.entries import IndexFile
-from replog.log.indexes.offset_index import OffsetPosition
-from replog.log.indexes.time_index import TimestampOffset
+from replog.log.indexes.index import DigestEntry, OffsetPosition, TimestampOffset
 from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.producers.snapshot import ProducerSnapshotEntry, read_snapshot
 from replog.topic import TopicPartition
 
-LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap")
+LEFTOVER_SUFFIXES = (".deleted", ".cleaned", ".swap", ".stray")
 CONTROL_TYPES = [
     "ABORT",
     "COMMIT",

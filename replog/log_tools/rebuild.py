@@ -1,15 +1,25 @@
-"""Rebuilds index files from the `.log` of a segment, ours or Kafka's, for a stopped broker."""
+"""Writes lost files again: the indexes of a segment from its `.log`, ours or Kafka's, for a stopped broker, and a
+replica's `partition.metadata` for somebody who knows the topic's id."""
 
 import os
+import re
 import shutil
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from replog.errors import ErrorCode
 from replog.log.directories.lock import held
+from replog.log.directories.partition_metadata import (
+    PARTITION_METADATA,
+    DamagedTopicId,
+    format_topic_id,
+    read_topic_id,
+    replace_topic_id,
+)
 from replog.log.errors import CorruptRecord, CorruptSnapshot, IndexOffsetOverflow, storage_errors
 from replog.log.files.names import (
     DIGEST_SUFFIX,
@@ -35,6 +45,7 @@ from replog.log_tools.verify.paths import path_kind
 WORK_DIRECTORY = "rebuild.tmp"  # brokers ignore a directory in a partition's
 _SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, DIGEST_SUFFIX)
 _BATCHES_PER_WRITE = 4096
+_HEX, _BASE64 = re.compile(r"[0-9a-f]{32}"), re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 class RebuiltIndex(NamedTuple):
@@ -212,3 +223,34 @@ def _adopt(path: Path, owner: os.stat_result) -> None:
         os.chown(path, owner.st_uid, owner.st_gid)
     os.chmod(path, owner.st_mode & 0o777)
     fsync_path(path)
+
+
+def parse_topic_id(text: str) -> bytes:
+    """Parse an id as `replog topic describe` and Kafka show it. Raises INVALID_REQUEST."""
+    topic_id = bytes.fromhex(text) if _HEX.fullmatch(text) else b""
+    if _BASE64.fullmatch(text):
+        topic_id = urlsafe_b64decode(text + "==")
+    if topic_id in (b"", bytes(16)):
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"topic id {text!r} is neither 32 hex digits nor 22 characters of base64; see replog topic describe"
+        )
+    return topic_id
+
+
+def restore_topic_id(directory: Path, topic_id: bytes) -> None:
+    """Write the file if none names a topic; a running broker then opens the replica. Raises LogStorageError, and
+    INVALID_REQUEST if it is no partition's directory, or names another topic."""
+    if path_kind(directory) != "partition":
+        raise ErrorCode.INVALID_REQUEST.error(f"{directory} is not the directory of a partition")
+    try:
+        there = read_topic_id(directory)
+    except DamagedTopicId:
+        there = None
+    if there not in (None, topic_id):
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{directory} belongs to topic {format_topic_id(there or b'')}; if that is wrong, move the directory away"
+        )
+    replace_topic_id(directory, topic_id)
+    with suppress(PermissionError):  # otherwise root's file is not the broker's
+        owner = directory.stat()
+        os.chown(directory / PARTITION_METADATA, owner.st_uid, owner.st_gid)

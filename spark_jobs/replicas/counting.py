@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader
-from replog.log.formats.headers import HEADER_WINDOW
-from replog.log.formats.segment_file import SegmentFile
+from replog.log.formats.segment_file import HEADER_WINDOW, SegmentFile
 from replog.topic import TopicPartition
 from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSegment, ReplicaStore
 

@@ -217,6 +217,39 @@ def test_a_segment_in_the_wrong_shape_ends_the_log_after_any_stop(memory, files,
 
 
 @pytest.mark.parametrize("stop", [CLEAN, 0, 30])
+def test_segments_behind_a_lost_one_are_kept_until_somebody_puts_it_back(memory, files, stop):
+    """LD-6: they may have the only copy of committed records."""
+    put_back(memory, files)
+    (memory / LOG10).unlink()
+    said: list[str] = []
+    log = reopen(memory, stop, said)
+    assert log.log_end_offset == 10
+    assert any("as *.stray, which nobody deletes; " in line for line in said), said
+    for again in (CLEAN, 0):
+        log.close()
+        log = reopen(memory, again)
+    log.close()
+    assert (memory / f"{LOG20}.stray").read_bytes() == files[LOG20]
+    (memory / LOG30).write_bytes(files[LOG30])
+    with pytest.raises(LogStorageError, match=f"{LOG30}.stray is in the way; move it away"):
+        reopen(memory, stop)
+    for path in memory.glob("*.stray"):
+        path.replace(path.with_suffix(""))
+    (memory / LOG10).write_bytes(files[LOG10])
+    assert reopen(memory, 0).log_end_offset == END
+
+
+@pytest.mark.parametrize("stop", [CLEAN, 0, 20, 21])
+def test_segments_behind_a_torn_one_are_kept_if_they_were_durable(memory, files, stop):
+    """LD-6: else a crash explains it, and it would leave files for ever."""
+    put_back(memory, files)
+    cut(LOG10, 1)(memory)
+    reopen(memory, stop)
+    kept = stop in (CLEAN, 21)
+    assert [(memory / f"{LOG20}{suffix}").exists() for suffix in (".stray", ".deleted")] == [kept, not kept]
+
+
+@pytest.mark.parametrize("stop", [CLEAN, 0, 30])
 def test_without_its_first_segment_a_log_begins_with_the_next(memory, files, stop):
     """LD-10: as after a deletion by retention, of which nothing else tells."""
     put_back(memory, files)

@@ -13,8 +13,8 @@ LINES = {
     "benchmarks": 3_314,
     "docs": 3,
     "docsite": 447,
-    "follower": 668,
-    "leader": 1_817,
+    "follower": 665,
+    "leader": 1_774,
     "pyspark_replog": 5,
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
@@ -31,20 +31,20 @@ LINES = {
     "replog/controller": 2_644,
     "replog/demo": 574,
     "replog/local_cluster": 1_372,
-    "replog/log": 8_272,
-    "replog/log_tools": 2_673,
+    "replog/log": 8_217,
+    "replog/log_tools": 2_631,
     "replog/metadata": 880,
-    "replog/purgatory": 219,
+    "replog/purgatory": 140,
     "replog/rpc": 6_820,
-    "replog/server": 10_066,
-    "replog/simulator": 9_274,
+    "replog/server": 10_061,
+    "replog/simulator": 9_276,
     "spark_jobs": 1_227,
     "spark_jobs/audit": 3_708,
     "spark_jobs/records": 1_930,
     "spark_jobs/replicas": 3_382,
 }
-FILES = 572
-TESTS = 74_841
+FILES = 549
+TESTS = 74_837
 RESULTS = 304
 PAGES, WORDS = 24, 44_240
 

@@ -12,7 +12,7 @@ from follower.partition_follower import FetchState, FollowerProgress, PartitionF
 from replog.common.quota import ReplicationQuota, Throttles
 from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode
-from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionRow
 from replog.log.log import Log
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, bytes_of, log_of, state
@@ -89,7 +89,7 @@ class Session(FetchSessionHandler):
             (TopicPartition("t", number), FetchPartition(offset, 0, EPOCH, topic_id=TOPIC_ID), answer)
             for number, offset, answer in rows
         ]
-        self.on_response(SessionResponse([SessionRow(*row) for row in asked]), self.now_ms)
+        self.on_response([SessionRow(*row) for row in asked], self.now_ms)
 
     def records(self) -> bytes:
         """What the leader has from 5 to 9."""
@@ -193,9 +193,9 @@ def test_a_push_moves_the_high_watermark_and_answers_nothing(session):
     rows = [SessionRow(TopicPartition("t", 0), fetch, FetchAnswer(high_watermark=5))]
     other = [row._replace(request=fetch._replace(topic_id=b"of another topic")) for row in rows]
     session.replicas[0].log.update_high_watermark(3)
-    session.on_response(SessionResponse(other, pushed=True), NOW_MS)
+    session.on_push(other)
     assert session.replicas[0].log.high_watermark == 3
-    session.on_response(SessionResponse(rows, pushed=True), NOW_MS)
+    session.on_push(rows)
     assert (session.replicas[0].log.high_watermark, session.outstanding) == (5, 1)
     assert session.progress[-1].bounds_moved
 

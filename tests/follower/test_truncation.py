@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from follower.truncation import truncation_target
+from follower.partition_follower import truncation_target
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset

@@ -8,7 +8,7 @@ from leader.consumer_session import ConsumerSession
 from leader.fetch_session import MAX_LOOKS
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, SessionRow
 from replog.log.files.opening import bring
 from replog.log.log import Log
 from replog.log.offsets import Isolation
@@ -104,8 +104,8 @@ class Host(SessionHost):
         return steps
 
 
-def shown(response: SessionResponse | None) -> Answer | None:
-    return response and {row.topic_partition.partition: len(row.answer.records) for row in response.rows}
+def shown(rows: list[SessionRow] | None) -> Answer | None:
+    return None if rows is None else {row.topic_partition.partition: len(row.answer.records) for row in rows}
 
 
 def at_end(directory: Path, partitions: int) -> Host:
@@ -323,9 +323,8 @@ def test_what_was_cut_off_deleted_or_lost_to_another_leader_meanwhile_is_not_ser
 
 def refusals(host: Host) -> dict[int, ErrorCode]:
     assert not host.watched.keys() - host.session.named.keys()
-    response = host.session.answer(NOW_MS, ONE_MIB)
-    assert response is not None
-    rows = response.rows
+    rows = host.session.answer(NOW_MS, ONE_MIB)
+    assert rows is not None
     assert not any(row.answer.records for row in rows)
     return {row.topic_partition.partition: row.answer.error for row in rows}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
+from leader.delayed_produce import DelayedDeleteRecords, DeleteRecordsResult
 from leader.isr import Committed
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError

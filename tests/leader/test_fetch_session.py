@@ -1,7 +1,7 @@
 """The leader's half of a fetch session: it looks at what changed, and every clock is right all the same."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from leader.isr import Pending
 from leader.partition_leader import PartitionLeader
 from replog.common.quota import ReplicationQuota
 from replog.errors import ErrorCode, ReplogError
-from replog.log.fetch import FetchPartition, SessionRequest, SessionResponse
+from replog.log.fetch import FetchPartition, SessionRequest, SessionRow
 from replog.topic import TopicPartition
 from tests.leader.hosts import EPOCH, SessionHost, leaders_of, named
 from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, leader_of, proposed, record, state
@@ -32,9 +32,17 @@ class Host(SessionHost):
     def __init__(self, directory: Path, partitions: int) -> None:
         super().__init__(directory, partitions)
         self.quota: ReplicationQuota | None = None
-        self.sent: list[SessionResponse] = []
+        self.sent: list[Sequence[SessionRow]] = []
+        self.pushed: list[Sequence[SessionRow]] = []
         self.session = FollowerSession(
-            self, self, self.on_fetched, self.sent.append, lambda _: None, max_bytes=ONE_MIB, max_wait_ms=30_000
+            self,
+            self,
+            self.on_fetched,
+            self.sent.append,
+            self.pushed.append,
+            lambda _: None,
+            max_bytes=ONE_MIB,
+            max_wait_ms=30_000,
         )
 
     def leader_throttle(self, tp: TopicPartition, follower: int) -> ReplicationQuota | None:
@@ -83,7 +91,7 @@ class Host(SessionHost):
 
     def answered(self) -> dict[int, int]:
         """The partitions of the last answer, and how many bytes each got."""
-        return {row.topic_partition.partition: len(row.answer.records) for row in self.sent[-1].rows}
+        return {row.topic_partition.partition: len(row.answer.records) for row in self.sent[-1]}
 
     def caught_up(self, number: int) -> int:
         """When the follower last was, in ms since the beginning."""
@@ -167,7 +175,7 @@ def test_a_new_epoch_forgets_the_session_st_11(host):
     leader = host.leaders[named(0)]
     leader.become_leader(state(epoch=EPOCH + 1, partition_epoch=1, isr=(1, 2)), 101, host.now_ms)
     host.mark(0)
-    assert [row.answer.error for row in host.sent[-1].rows] == [ErrorCode.FENCED_LEADER_EPOCH]
+    assert [row.answer.error for row in host.sent[-1]] == [ErrorCode.FENCED_LEADER_EPOCH]
     host.ask({})
     host.idle(5000)
     assert host.caught_up(0) == 1000
@@ -181,10 +189,10 @@ def test_bounds_are_told_again_to_who_may_have_dropped_them_fe_17(host):
     )  # the follower has heard of it, too, before any refusal
     refused = host.leaders.pop(named(1))
     host.mark(1)
-    assert [row.answer.error for row in host.sent[-1].rows] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert [row.answer.error for row in host.sent[-1]] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     host.leaders[named(1)] = refused
     host.ask({0: 10}, epoch=EPOCH + 1, wait_ms=0)
-    told = {row.topic_partition.partition: row.answer.high_watermark for row in host.sent[-1].rows}
+    told = {row.topic_partition.partition: row.answer.high_watermark for row in host.sent[-1]}
     assert told == {0: 10, 1: 10}
 
 
@@ -286,7 +294,6 @@ def test_a_waiting_request_is_answered_for_the_last_of_five_thousand_partitions_
 
 def test_five_thousand_high_watermarks_are_pushed_in_messages_of_no_more_than_the_bound(crowd):
     crowd.leaders[named(0)].log.update_high_watermark(9)
-    answers = len(crowd.sent)
     for number in range(MANY):
         crowd.session.mark(named(number))
     while crowd.session._unseen:
@@ -294,7 +301,7 @@ def test_five_thousand_high_watermarks_are_pushed_in_messages_of_no_more_than_th
     crowd.step(crowd.after, PUSH_MS)
     while crowd.session.next_wake_ms == crowd.now_ms:
         crowd.step(crowd.after, 0)
-    pushed = [row.topic_partition.partition for response in crowd.sent[answers:] for row in response.rows]
+    pushed = [row.topic_partition.partition for rows in crowd.pushed for row in rows]
     assert sorted(pushed) == list(range(MANY))
 
 
@@ -309,9 +316,9 @@ def test_high_watermarks_that_move_together_are_pushed_together_and_once(host):
     host.after(PUSH_MS - 1)
     assert len(host.sent) == answers
     host.after(1)
-    (pushed,) = host.sent[answers:]
-    assert pushed.pushed
-    assert [(row.topic_partition.partition, row.answer.high_watermark) for row in pushed.rows] == [(0, 11), (2, 11)]
+    assert len(host.sent) == answers
+    (pushed,) = host.pushed
+    assert [(row.topic_partition.partition, row.answer.high_watermark) for row in pushed] == [(0, 11), (2, 11)]
     host.looks = 0
     host.idle(5000)
     assert host.answered() == {}
@@ -341,7 +348,7 @@ def test_while_data_comes_no_high_watermark_is_pushed(host):
         host.session.on_moved(host.now_ms)
         host.after(PUSH_EVERY_MS)
     assert len(host.sent) == answers + 10
-    assert not any(response.pushed for response in host.sent)
+    assert not host.pushed
 
 
 def test_what_was_never_told_is_not_pushed(host):
@@ -359,7 +366,7 @@ def test_a_log_start_that_moved_is_told_with_the_next_answer_ft_23(host):
     host.after(PUSH_MS)
     host.after(WAIT_MS)
     assert host.answered() == {1: 0}
-    assert host.sent[-1].rows[0].answer.log_start_offset == 4
+    assert host.sent[-1][0].answer.log_start_offset == 4
 
 
 class Exceeded(ReplicationQuota):
@@ -398,7 +405,7 @@ def test_a_throttled_partition_still_tells_of_a_truncation(host):
     outside(host).ask({0: 5})
     host.leaders[named(0)].log.truncate_to(3)
     host.mark(0)
-    assert [row.answer.diverging is not None for row in host.sent[-1].rows] == [True]
+    assert [row.answer.diverging is not None for row in host.sent[-1]] == [True]
 
 
 def test_members_of_the_isr_are_not_throttled_and_do_not_count_for_the_quota_fe_23(host):
@@ -413,7 +420,7 @@ def test_a_second_request_before_the_answer_gets_both(host):
     level(host)
     answers = len(host.sent)
     host.ask({0: 10})
-    assert [list(response.rows) for response in host.sent[answers:]] == [[]]
+    assert host.sent[answers:] == [[]]
     host.append(1)
     assert len(host.sent) == answers + 2
     assert host.answered()[1] > 0

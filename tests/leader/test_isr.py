@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leader.alter_partition_queue import MAX_PROPOSALS, AlterPartitionQueue
-from leader.isr import AfterRefusal, IsrProposal, after_refusal
+from leader.isr import MAX_PROPOSALS, AfterRefusal, AlterPartitionQueue, IsrProposal, after_refusal
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
@@ -171,3 +170,9 @@ def test_a_request_has_a_bounded_number_of_proposals_those_that_came_first():
     assert list(first) == names[:-1]
     queue.on_answer(first)
     assert list(queue.next_batch() or ()) == names[-1:]
+
+
+def test_a_proposal_and_a_leader_say_where_each_replica_is(leader):
+    """For the log: 2 has fetched up to 60, of 3 nothing is known in this leadership."""
+    assert leader.log_ends == {1: 60, 2: -1, 3: -1}
+    assert expanding(leader).log_ends == {1: 60, 2: 60, 3: -1}

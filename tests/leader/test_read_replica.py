@@ -7,7 +7,6 @@ import pytest
 from leader.delayed_fetch import is_enough
 from leader.follower_state import FollowerState
 from leader.partition_leader import PartitionLeader
-from leader.read_replica import ReadReplica, read_replica
 from replog.errors import ErrorCode
 from replog.log.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.offsets import Isolation
@@ -23,33 +22,6 @@ from tests.leader.replicas import (
     proposed,
     state,
 )
-
-
-def follower(broker_id: int, rack: str, start: int, end: int, caught_up_ms: int = 0) -> ReadReplica:
-    return ReadReplica(
-        broker_id, rack, FollowerState(log_start_offset=start, log_end_offset=end, last_caught_up_ms=caught_up_ms)
-    )
-
-
-@pytest.mark.parametrize(
-    ("leader_rack", "followers", "chosen"),
-    [
-        pytest.param("a", [], 1, id="nobody else"),
-        pytest.param("a", [follower(2, "c", 0, 90)], 1, id="nobody in the rack"),
-        pytest.param("b", [follower(2, "b", 0, 90)], 1, id="the leader is in the rack"),
-        pytest.param("a", [follower(2, "b", 0, 50)], 2, id="a follower that ends at the offset"),
-        pytest.param("a", [follower(2, "b", 0, 49)], 1, id="a follower that lacks the offset"),
-        pytest.param("a", [follower(2, "b", 50, 90)], 2, id="a follower that begins at the offset"),
-        pytest.param("a", [follower(2, "b", 51, 90)], 1, id="a follower that deleted the offset"),
-        pytest.param("a", [follower(2, "b", -1, -1)], 1, id="a follower that is not known"),
-        pytest.param("a", [follower(2, "b", 0, 60), follower(3, "b", 0, 70)], 3, id="the longest log"),
-        pytest.param("a", [follower(2, "b", 0, 70, 9), follower(3, "b", 0, 70, 8)], 2, id="as long, caught up later"),
-        pytest.param("a", [follower(2, "b", 0, 70), follower(3, "b", 0, 70)], 3, id="all alike"),
-    ],
-)
-def test_the_choice_by_rack_fe_19(leader_rack, followers, chosen):
-    for order in (followers, followers[::-1]):
-        assert read_replica("b", 50, 1, leader_rack, order) == chosen
 
 
 @pytest.fixture
@@ -73,6 +45,35 @@ def leader(tmp_path: Path, brokers: Brokers) -> PartitionLeader:
 def consume(leader: PartitionLeader, rack: str, offset: int = 5, epoch: int | None = 0) -> FetchAnswer:
     request = FetchPartition(offset, ONE_MIB, epoch)
     return leader.fetch_as_consumer(request, Isolation.HIGH_WATERMARK, Reading(ONE_MIB, min_one=True), client_rack=rack)
+
+
+def follower(rack: str, start: int, end: int, caught_up_ms: int = 0) -> tuple[str, FollowerState]:
+    return rack, FollowerState(log_start_offset=start, log_end_offset=end, last_caught_up_ms=caught_up_ms)
+
+
+@pytest.mark.parametrize(
+    ("leader_rack", "followers", "chosen"),
+    [
+        pytest.param("a", [], None, id="nobody else"),
+        pytest.param("a", [follower("c", 0, 9)], None, id="nobody in the rack"),
+        pytest.param("b", [follower("b", 0, 9)], None, id="the leader is in the rack"),
+        pytest.param("a", [follower("b", 0, 5)], 2, id="a follower that ends at the offset"),
+        pytest.param("a", [follower("b", 0, 4)], None, id="a follower that lacks the offset"),
+        pytest.param("a", [follower("b", 5, 9)], 2, id="a follower that begins at the offset"),
+        pytest.param("a", [follower("b", 6, 9)], None, id="a follower that deleted the offset"),
+        pytest.param("a", [follower("b", -1, -1)], None, id="a follower that is not known"),
+        pytest.param("a", [follower("b", 0, 6), follower("b", 0, 7)], 3, id="the longest log"),
+        pytest.param("a", [follower("b", 0, 7, 9), follower("b", 0, 7, 8)], 2, id="as long, caught up later"),
+        pytest.param("a", [follower("b", 0, 7), follower("b", 0, 7)], 3, id="all alike"),
+    ],
+)
+def test_the_choice_by_rack_fe_19(leader, brokers, leader_rack, followers, chosen):
+    brokers.change(1, rack=leader_rack)
+    for broker_id, (rack, _) in enumerate(followers, 2):
+        brokers.change(broker_id, rack=rack)
+    known = {broker_id: state for broker_id, (_, state) in enumerate(followers, 2)}
+    for leader.replicas in (known, dict(reversed(known.items()))):
+        assert consume(leader, "b").preferred_read_replica == chosen
 
 
 def test_a_consumer_is_sent_to_its_rack_without_records(leader):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from leader.failure_detector import should_resign, silence_ms
 from leader.partition_leader import PartitionLeader
-from leader.resignation import should_resign, silence_ms
 from tests.leader.replicas import NOW_MS, fetch, leader_of, log_of, produce, proposed, state
 
 OTHERS = frozenset({2, 3, 4})

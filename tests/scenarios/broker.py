@@ -1,18 +1,17 @@
 """A broker of a scenario: the real replica manager, with the scenario's clock in the place of an event loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from follower.partition_follower import PartitionFollower
-from leader.alter_partition_queue import AlterPartitionQueue
 from leader.consumer_session import ConsumerSession
 from leader.fetch_session import FetchSession
 from leader.follower_session import FollowerSession
-from leader.isr import IsrProposal
+from leader.isr import AlterPartitionQueue, IsrProposal
 from leader.partition_leader import PartitionLeader
 from replog.config.processes import BrokerConfig
-from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionRow
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState
@@ -167,12 +166,12 @@ class Broker(ReplicaManager):
     ) -> bool:
         """A follower's fetch, on a stream of its own: answered now, or waiting for data (FE-11). True if it waits."""
 
-        def answer(response: SessionResponse) -> None:
+        def answer(rows: Sequence[SessionRow]) -> None:
             del self.open_sessions[session]
             session.close()
-            respond({row.topic_partition: row.answer for row in response.rows})
+            respond({row.topic_partition: row.answer for row in rows})
 
-        session, now_ms = self.open_session(answer), self.clock.monotonic_ms()
+        session, now_ms = self.open_session(answer, answer), self.clock.monotonic_ms()
         self.failure_detector.heard(replica_id, now_ms)
         session.on_request(
             SessionRequest(replica_id, broker_epoch, max_wait_ms, min_bytes, max_bytes, requests), now_ms
@@ -185,10 +184,10 @@ class Broker(ReplicaManager):
         """A consumer's fetch, on a stream of its own. True if it waits."""
         config = self.config
 
-        def answer(response: SessionResponse) -> None:
+        def answer(rows: Sequence[SessionRow]) -> None:
             del self.open_sessions[session]
             session.close()
-            respond({row.topic_partition: row.answer for row in response.rows})
+            respond({row.topic_partition: row.answer for row in rows})
 
         session = ConsumerSession(
             self.sessions,
@@ -204,12 +203,15 @@ class Broker(ReplicaManager):
             answer(response)
         return session in self.open_sessions
 
-    def open_session(self, send: Callable[[SessionResponse], None]) -> FollowerSession:
+    def open_session(
+        self, send: Callable[[Sequence[SessionRow]], None], push: Callable[[Sequence[SessionRow]], None]
+    ) -> FollowerSession:
         session = FollowerSession(
             self.sessions,
             self.replicas,
             self.on_fetched,
             send,
+            push,
             lambda _: None,
             max_bytes=self.config.fetch_max_bytes,
             max_wait_ms=self.config.request_timeout_ms,

@@ -1,10 +1,10 @@
 """A follower's stream to its leader, with both halves of the session; what they say is seen when there is anything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from follower.fetch_session_handler import FetchedReplica, FetchSessionHandler
 from follower.partition_follower import FollowerProgress
-from replog.log.fetch import SessionRequest, SessionResponse
+from replog.log.fetch import SessionRequest, SessionRow
 from replog.topic import TopicPartition
 from tests.scenarios.broker import Broker
 from tests.scenarios.notation import named, show_answer, show_fetch
@@ -25,7 +25,7 @@ class Stream:
         self.leader = leader
         self.silent = False
         self._say = say
-        self._arrived: list[SessionResponse] = []
+        self._arrived: list[tuple[Sequence[SessionRow], bool]] = []  # rows, and if they were pushed
         self.asking = FetchSessionHandler(
             follower.config,
             lambda: broker_epoch,
@@ -33,7 +33,7 @@ class Stream:
             lambda replica, progress: on_progress(follower, replica.topic_partition, progress),
             self._failed,
         )
-        self.answering = leader.open_session(self._answer)
+        self.answering = leader.open_session(self._answer, lambda rows: self._answer(rows, pushed=True))
         for tp in follower.hosted:
             self.place(tp)
 
@@ -48,8 +48,11 @@ class Stream:
         """What has arrived is taken, and what is to be asked is asked; whether there was anything."""
         now_ms = self.follower.clock.monotonic_ms()
         arrived, self._arrived = self._arrived, []
-        for response in arrived:
-            self.asking.on_response(response, now_ms)
+        for rows, pushed in arrived:
+            if pushed:
+                self.asking.on_push(rows)
+            else:
+                self.asking.on_response(rows, now_ms)
         request = None if self.silent else self.asking.next_request(now_ms)
         if request is not None:
             self._say_asked(request)
@@ -73,12 +76,12 @@ class Stream:
         if words:
             self._say(f"{self.follower.id} asks {self.leader.id}: {', '.join(words)}")
 
-    def _answer(self, response: SessionResponse) -> None:
-        self._arrived.append(response)
+    def _answer(self, rows: Sequence[SessionRow], *, pushed: bool = False) -> None:
+        self._arrived.append((rows, pushed))
         words = []
-        for tp, _, answer in response.rows:
-            word = f"hw {answer.high_watermark}" if response.pushed else show_answer(answer)
+        for tp, _, answer in rows:
+            word = f"hw {answer.high_watermark}" if pushed else show_answer(answer)
             words.append(f"{named('', tp)} {word}".lstrip())
         if words:
-            verb = "tells" if response.pushed else "answers"
+            verb = "tells" if pushed else "answers"
             self._say(f"{self.leader.id} {verb} {self.follower.id}: {', '.join(words)}")

@@ -1,8 +1,10 @@
-"""The cleaner's memory: the latest offset of each key, in a table of fixed size (CL-3)."""
+"""The cleaner's memory: the latest offset of each key, in a table of fixed size (CL-3), and each record's fate."""
 
 from hashlib import blake2b
 from mmap import mmap
 from struct import Struct
+
+from replog.log.formats.batch import BatchHeader
 
 _DIGEST = Struct("=QQ").unpack_from  # the first 16 bytes
 _WORDS = 3  # 8 bytes each: the key's digest in two halves, the offset plus one; zeros in a free slot
@@ -58,3 +60,25 @@ class OffsetMap:
             if place == len(table):
                 place = 0
         return -1
+
+
+UNKNOWN, LATEST, LATEST_TOMBSTONE, GONE = range(4)
+STAYING = bytes.maketrans(bytes([GONE]), bytes(1))  # a staying record is not zero
+STAYING_WITHOUT_TOMBSTONES = bytes.maketrans(bytes([GONE, LATEST_TOMBSTONE]), bytes(2))
+
+
+class Fates:
+    """The codes of `count` offsets from `first` on: `codes[offset - first]`."""
+
+    def __init__(self, first: int, count: int) -> None:
+        self.first = first
+        self.count = count
+        self.codes = memoryview(mmap(-1, max(1, count)))
+
+    def of(self, header: BatchHeader) -> bytes | None:
+        """Return the codes of a batch's records; None if one is not known, or if the batch has holes."""
+        start, end = header.base_offset - self.first, header.next_offset - self.first
+        if start < 0 or end > self.count or end - start != header.records_count:
+            return None
+        codes = bytes(self.codes[start:end])
+        return None if UNKNOWN in codes else codes

@@ -1,12 +1,11 @@
-"""Decides which records of a batch a cleaning keeps, and makes the batch that replaces it (CL-5 to CL-7)."""
+"""Decides which records of a batch a cleaning keeps, by keys and transactions, and makes the batch that replaces it
+(CL-5 to CL-7)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replog.log.compaction.cleaned_transactions import CleanedTransactions
-from replog.log.compaction.fates import LATEST_TOMBSTONE, STAYING, STAYING_WITHOUT_TOMBSTONES, Fates
-from replog.log.compaction.offset_map import OffsetMap
+from replog.log.compaction.offset_map import LATEST_TOMBSTONE, STAYING, STAYING_WITHOUT_TOMBSTONES, Fates, OffsetMap
 from replog.log.errors import InvalidRecord
 from replog.log.formats.batch import (
     CODEC_MASK,
@@ -16,14 +15,61 @@ from replog.log.formats.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
+    TRANSACTIONAL,
     BatchHeader,
     with_crc,
 )
 from replog.log.formats.compression import compress, decompress
+from replog.log.formats.control_batch import end_transaction_marker
 from replog.log.formats.records import RecordSlice, slice_records, with_timestamp
+from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.offsets import NO_TIMESTAMP, Buffer
 
 MAX_TIMESTAMP = 2**63 - 1
+
+
+class CleanedTransactions:
+    """Sees every batch of the log in order, as far as the cleaning goes."""
+
+    def __init__(self, retain: Callable[[AbortedTxn], None]) -> None:
+        """`retain` gets each aborted transaction that had data, at its marker: its index entry must stay."""
+        self._retain = retain
+        self._known: list[AbortedTxn] = []  # later ones, by descending first offset
+        self._aborted: dict[int, AbortedTxn] = {}  # producer id → the transaction at hand
+        self._with_data: set[int] = set()  # producers whose transaction at hand had a data batch
+
+    def add_aborted(self, transactions: list[AbortedTxn]) -> None:
+        """Add aborted transactions that overlap the next batches; one may be given again."""
+        self._known = sorted({*self._known, *transactions}, key=lambda txn: txn.first_offset, reverse=True)
+
+    def observe(self, header: BatchHeader, data: Buffer) -> bool:
+        """Return True if the batch may go: void data, or a marker without data before it."""
+        while self._known and self._known[-1].first_offset <= header.last_offset:
+            transaction = self._known.pop()
+            if transaction.last_offset < header.base_offset:
+                continue  # it ended before the cleaning begins
+            known = self._aborted.get(transaction.producer_id)
+            if known is None or known.last_offset < transaction.first_offset:
+                self._aborted[transaction.producer_id] = transaction
+        if header.attributes & CONTROL:
+            return self._at_marker(header, data)
+        if not header.attributes & TRANSACTIONAL:
+            return False
+        self._with_data.add(header.producer_id)
+        return header.producer_id in self._aborted
+
+    def _at_marker(self, header: BatchHeader, data: Buffer) -> bool:
+        if not header.records_count:
+            return True  # an earlier cleaning has removed its record
+        marker = end_transaction_marker(data, header)
+        if marker is None:
+            return False  # only the coordinator's markers end transactions
+        had_data = header.producer_id in self._with_data
+        self._with_data.discard(header.producer_id)
+        aborted = None if marker.committed else self._aborted.pop(header.producer_id, None)
+        if aborted is not None and had_data:
+            self._retain(aborted)
+        return not had_data
 
 
 class ProducerEnd(NamedTuple):

@@ -31,36 +31,32 @@ def take_marker(directory: Path, log_dirs: int) -> tuple[bool, CleanStop]:
         return False, CleanStop()
     path.unlink()
     fsync_directory(directory)
-    return True, _stop(content, log_dirs)
-
-
-def _stop(content: bytes, log_dirs: int) -> CleanStop:
-    """Read the marker's content, which may be damaged: recovery needs only its existence."""
-    try:
-        marker = json.loads(content)
-    except (ValueError, RecursionError):
-        return CleanStop()
-    if not isinstance(marker, dict) or marker.get("logDirs", log_dirs) != log_dirs:
-        return CleanStop()
+    marker = _parsed(content)
     epoch = marker.get("brokerEpoch")
-    return CleanStop(epoch, _incarnation_id(marker)) if type(epoch) is int and 0 <= epoch < 2**63 else CleanStop()
-
-
-def _incarnation_id(marker: dict[str, object]) -> bytes:
+    if marker.get("logDirs", log_dirs) != log_dirs or type(epoch) is not int or not 0 <= epoch < 2**63:
+        return True, CleanStop()
     try:
-        return bytes.fromhex(str(marker.get("incarnationId", "")))
+        return True, CleanStop(epoch, bytes.fromhex(str(marker.get("incarnationId", ""))))
     except ValueError:
-        return b""
+        return True, CleanStop(epoch)
 
 
 def log_dirs_of(directory: Path) -> int:
     """Return how many log directories the broker had at its last stop, by the marker; 0 if unknown."""
     try:
-        marker = json.loads(read_regular(directory / CLEAN_SHUTDOWN, MAX_BYTES))
-        count = marker["logDirs"]
-    except (FileNotFoundError, ValueError, RecursionError, KeyError, TypeError):
+        count = _parsed(read_regular(directory / CLEAN_SHUTDOWN, MAX_BYTES)).get("logDirs")
+    except FileNotFoundError:
         return 0
     return count if type(count) is int and count > 0 else 0
+
+
+def _parsed(content: bytes) -> dict[str, object]:
+    """Read the marker's content, which may be damaged: recovery needs only its existence."""
+    try:
+        marker = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return marker if isinstance(marker, dict) else {}
 
 
 def write_marker(directory: Path, broker_epoch: int, log_dirs: int, incarnation_id: bytes = b"") -> None:

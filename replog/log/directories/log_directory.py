@@ -16,9 +16,8 @@ from uuid import UUID
 from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, NewReplica, PendingDeletion, is_begun, keep_begun
-from replog.log.directories.checkpoints import Checkpoints, Report
+from replog.log.directories.checkpoints import Checkpoints, CleanedOffsets, Report
 from replog.log.directories.clean_shutdown import CleanStop, take_marker, write_marker
-from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.lock import lock
 from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_create
 from replog.log.directories.metadata_position import read_position

@@ -22,9 +22,8 @@ from pathlib import Path
 from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
-from replog.log.directories.checkpoints import Report
+from replog.log.directories.checkpoints import CleanedOffsets, Report
 from replog.log.directories.clean_shutdown import CleanStop
-from replog.log.directories.cleaned_offsets import CleanedOffsets
 from replog.log.directories.log_directory import FutureLog, LogDirectory, PlacedHere, RandomBytes
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.replacing import fsync_directory
@@ -41,15 +40,15 @@ class SwapPreparation:
 
     future: Log
     log_start_offset: int
-    lacking: list[ProducerSnapshotEntry]  # producers of which no batch was left to copy (PS-11)
+    missing: list[ProducerSnapshotEntry]  # producers of which no batch was left to copy (PS-11)
     checkpoint: Callable[[], None]
 
     def run(self) -> None:
-        self.future.remember(self.lacking)
+        self.future.remember(self.missing)
         self.checkpoint()
 
     def done(self) -> None:
-        self.future.producers.learn(self.lacking)
+        self.future.producers.learn(self.missing)
 
 
 class LogManager:
@@ -304,8 +303,8 @@ class LogManager:
     def preparation(self, tp: TopicPartition) -> SwapPreparation:
         """Return the preparation for `swap`, once the future log has every batch and is flushed."""
         _, target, current, future = self._moving(tp)
-        lacking = future.log.producers.missing_from(current.producers)
-        return SwapPreparation(future.log, future.log.log_start_offset, lacking, target.checkpoints.write_all)
+        missing = future.log.producers.missing_from(current.producers)
+        return SwapPreparation(future.log, future.log.log_start_offset, missing, target.checkpoints.write_all)
 
     def is_prepared(self, tp: TopicPartition, prepared: SwapPreparation) -> bool:
         """Return True if the preparation still holds: a crash after the swap must cost no more than one before it."""

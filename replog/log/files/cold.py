@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from replog.common.buffers import unwritten
 from replog.config.properties import MAX_LONG
-from replog.log.files.transfer import read_exactly
+from replog.log.files.filesystem import read_exactly
 
 LONG_BYTES = 256 << 10  # so long reads count as cold where the file system does not say
 BROUGHT_BYTES = 1 << 20  # the least to bring: the next bytes are wanted next

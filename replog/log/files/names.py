@@ -7,6 +7,7 @@ DIGEST_SUFFIX = ".digest"
 TRANSACTION_INDEX_SUFFIX = ".txnindex"
 SNAPSHOT_SUFFIX = ".snapshot"
 DELETED_SUFFIX = ".deleted"
+STRAY_SUFFIX = ".stray"  # files that a start has set aside, and nobody deletes (LD-6)
 NEW_SUFFIX = ".tmp"  # a file whose name is not free yet
 
 

@@ -18,9 +18,8 @@ from typing import TypeVar
 
 from replog.log.errors import NO_ROOM, OUT_OF_DESCRIPTORS, LogStorageError, storage_error, storage_errors
 from replog.log.files import cold
-from replog.log.files.filesystem import open_plain
+from replog.log.files.filesystem import open_plain, write_exactly
 from replog.log.files.tail import Tail, Tails
-from replog.log.files.transfer import write_exactly
 from replog.log.offsets import Buffer
 
 DEFAULT_LIMIT = 256  # the tools': a quarter of the usual soft limit of 1,024

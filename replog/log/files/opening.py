@@ -9,10 +9,9 @@ from pathlib import Path
 
 from replog.log.errors import TooManyOpenFiles
 from replog.log.files.cold import ColdRead
-from replog.log.files.filesystem import open_plain
+from replog.log.files.filesystem import open_plain, read_exactly
 from replog.log.files.names import LOG_SUFFIX, base_offset_of
 from replog.log.files.open_files import with_room
-from replog.log.files.transfer import read_exactly
 
 PIECE_BYTES = 256 << 10
 

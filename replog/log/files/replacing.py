@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from replog.log.files.filesystem import write_exactly
 from replog.log.files.opening import open_fd
-from replog.log.files.transfer import write_exactly
 
 
 def fsync_directory(directory: Path) -> None:

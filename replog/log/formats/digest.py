@@ -8,8 +8,8 @@ import struct
 from hashlib import blake2b
 from pathlib import Path
 
+from replog.log.files.filesystem import read_exactly
 from replog.log.files.opening import open_regular
-from replog.log.files.transfer import read_exactly
 from replog.log.formats.batch import BatchHeader
 
 MODULUS_MASK = 2**64 - 1

@@ -1,4 +1,5 @@
-"""One open file of a segment, here or at a broker, for walks and readers of index entries."""
+"""One open file of a segment, here or at a broker, for walks and readers of index entries; and a walk over headers that
+need not wait for the disk."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -8,11 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from replog.log.errors import CorruptRecord
+from replog.log.files import cold
+from replog.log.files.filesystem import read_exactly, read_into
 from replog.log.files.opening import open_regular
-from replog.log.files.transfer import read_exactly, read_into
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader, parse_header
-from replog.log.formats.headers import read_headers
+from replog.log.offsets import Buffer
 
+HEADER_WINDOW = 4096
 MAX_HEADERS = 4096  # asked for at once
 FAR = 12 * 1024  # if headers are so many bytes apart, the system does not read the next one ahead
 
@@ -87,3 +90,22 @@ def open_file(path: Path) -> Iterator[LocalFile]:
     """Open to read only. Raises OSError, also for anything but a regular file."""
     with open_regular(path) as fd:
         yield LocalFile(fd)
+
+
+def read_headers(fd: int, end: int, position: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield position and header of each whole batch below `end`. Raises CorruptRecord at other bytes.
+
+    A partial batch ends the walk. Small batches share a system call."""
+    window: Buffer = b""
+    start = held = size = 0
+    while (following := position + HEADER_SIZE) <= end:
+        if following > held:
+            window_size = HEADER_SIZE if size > HEADER_WINDOW else min(HEADER_WINDOW, end - position)
+            window, start, held = cold.read(fd, position, window_size), position, position + window_size
+        header = parse_header(window, position - start)
+        size = header.size
+        following = position + size
+        if following > end:
+            return
+        yield position, header
+        position = following

@@ -7,9 +7,7 @@ from typing import overload
 
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from replog.log.formats.segment_file import SegmentFile
-from replog.log.indexes.digest_index import DigestIndex
-from replog.log.indexes.offset_index import OffsetIndex
-from replog.log.indexes.time_index import TimeIndex
+from replog.log.indexes.index import DigestIndex, OffsetIndex, TimeIndex
 from replog.log.indexes.transaction_index import TransactionIndex
 
 LAYOUTS = {

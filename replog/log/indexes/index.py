@@ -1,8 +1,9 @@
-"""The base of the indexes of offsets, timestamps and digests: entries that are looked up, and cut, by offset."""
+"""The indexes of offsets (3.2), timestamps (3.3) and digests: entries that are looked up, and cut, by offset."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from struct import Struct
+from typing import ClassVar, NamedTuple
 
 from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
 from replog.log.indexes.entry_file import EntryFile
@@ -130,3 +131,104 @@ class OffsetFirstIndex(Index):
         if self.count and relative <= (self._last or self._last_entry())[0]:
             raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
         self._add_fields(relative, value)
+
+
+class OffsetPosition(NamedTuple):
+    """The last offset of a batch, and the position of its first byte."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(OffsetFirstIndex):
+    """`.index`: last offset of a batch → its position in the log (3.2)."""
+
+    layout = Struct(">ii")
+    fields = (Struct(">i").unpack_from, Struct(">4xi").unpack_from)
+
+    def lookup(self, offset: int) -> OffsetPosition:
+        """Return the entry with the greatest offset up to `offset`, or the segment's beginning (IX-11)."""
+        slot = self._search(offset - self.base_offset, 0)
+        return self.get(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
+
+    def fetch_upper_bound(self, start_position: int, size: int) -> OffsetPosition | None:
+        """Return the first entry positioned at or after the end of these bytes, or None (IX-12)."""
+        end = start_position + size
+        slot = self._search(end, 1)
+        if slot < 0 or self.entry(slot)[1] < end:
+            slot += 1
+        return self.get(slot) if slot < self.count else None
+
+    def get(self, slot: int) -> OffsetPosition:
+        relative, position = self.entry(slot)
+        return OffsetPosition(relative + self.base_offset, position)
+
+    @staticmethod
+    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+        return first[0] < second[0] and first[1] < second[1]
+
+
+class TimestampOffset(NamedTuple):
+    """A timestamp and an offset: every record with a greater timestamp has a greater offset (3.3)."""
+
+    timestamp: int
+    offset: int
+
+
+class TimeIndex(Index):
+    """`.timeindex`: greatest timestamp so far → last offset of the first batch that has it (3.3)."""
+
+    layout = Struct(">qi")
+    fields = (Struct(">q").unpack_from, Struct(">8xi").unpack_from)
+    offset_field = 1
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Add an entry if `timestamp` is above the last one (IX-15). Raises InvalidIndexOffset if either falls."""
+        relative = offset - self.base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise self._overflow(offset)
+        last_timestamp, last_relative = self._last_entry() if self.count else (-1, 0)
+        if self.count and (relative < last_relative or timestamp < last_timestamp):
+            raise InvalidIndexOffset(f"{self.path}: ⟨{timestamp}, {offset}⟩ goes back from {self.get(self.count - 1)}")
+        if timestamp > last_timestamp:
+            self._add_fields(timestamp, relative)
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """Return the last entry up to `timestamp`, or (-1, base offset) (IX-16)."""
+        slot = self._search(timestamp, 0)
+        return self.get(slot) if slot >= 0 else TimestampOffset(-1, self.base_offset)
+
+    def get(self, slot: int) -> TimestampOffset:
+        timestamp, relative = self.entry(slot)
+        return TimestampOffset(timestamp, relative + self.base_offset)
+
+    @staticmethod
+    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+        return first[0] < second[0] and first[1] <= second[1]
+
+
+class DigestEntry(NamedTuple):
+    """The digest of all batches of the segment whose last offset is at most `offset`."""
+
+    offset: int
+    digest: int
+
+
+class DigestIndex(OffsetFirstIndex):
+    """`.digest`: last offset of a batch → sum of the hashes of all batches up to it (`digest` module)."""
+
+    layout = Struct(">IQ")
+    fields = (Struct(">I").unpack_from, Struct(">4xQ").unpack_from)
+
+    def lookup(self, offset: int) -> DigestEntry:
+        """Return the entry with the greatest offset up to `offset`, or (base offset - 1, 0): nothing summed yet."""
+        slot = self._search(offset - self.base_offset, 0)
+        return self.get(slot) if slot >= 0 else DigestEntry(self.base_offset - 1, 0)
+
+    def get(self, slot: int) -> DigestEntry:
+        relative, digest = self.entry(slot)
+        return DigestEntry(relative + self.base_offset, digest)
+
+    @staticmethod
+    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+        return first[0] < second[0]

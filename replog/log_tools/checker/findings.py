@@ -37,6 +37,11 @@ class Kind(Enum):
     VANISHED = NOTE, "it was deleted or replaced while this ran"
     LEFTOVER = NOTE, f"left by a deletion, a compaction or a replacement under way; {_AT_START}"
     SET_ASIDE = NOTE, "a replica on its way out or in (FN-1); its files are not verified"
+    STRAY_SEGMENT = (
+        NOTE,
+        "a start has set it aside, because what comes before it was lost (LD-6), and no start deletes it; if no other "
+        "replica has its records, stop the broker, put the missing file back, and take `.stray` off the names",
+    )
     ORPHAN = NOTE, "its `.log` is not there; the broker removes it when it starts (LD-3)"
     MISSING_INDEX = NOTE, "lookups are slower until a broker, or `replog log rebuild-index`, recreates it"
     IN_USE = NOTE, "a running broker uses this directory: its newest files change while they are verified"

@@ -123,8 +123,8 @@ class SegmentChecker:
             return None
         end = position + header.size
         following = self._following(log, end)
-        told_twice = header.records_count == header.last_offset_delta + 1 and header.next_offset < (following or 0)
-        if following is not None and following > header.base_offset and not told_twice:
+        confirmed = header.records_count == header.last_offset_delta + 1 and header.next_offset < (following or 0)
+        if following is not None and following > header.base_offset and not confirmed:
             header = header._replace(last_offset_delta=following - 1 - header.base_offset)
         self.next_offset, self._rot_end = header.next_offset, end
         self._ticks.lost(header.last_offset, end)

@@ -9,7 +9,7 @@ from replog.log.directories.lock import LOCK
 from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.metadata_position import METADATA_POSITION
 from replog.log.directories.partition_metadata import PARTITION_METADATA
-from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX, STRAY_SUFFIX
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, OFFSET_CHECKPOINTS
 from replog.log_tools.checker.findings import Finding, Kind
 from replog.topic import FUTURE_SUFFIX, SET_ASIDE, parse_directory_name
@@ -45,6 +45,8 @@ def check_partition_names(paths: Iterable[Path], bases: list[int]) -> Iterator[F
                 yield Kind.ORPHAN.at(path, f"no {name['base']}{LOG_SUFFIX}")
         elif _LEFTOVER.fullmatch(path.name):
             yield Kind.LEFTOVER.at(path, f"a {path.suffix} file")
+        elif SEGMENT_FILE.fullmatch(path.name.removesuffix(STRAY_SUFFIX)):
+            yield Kind.STRAY_SEGMENT.at(path, f"a {STRAY_SUFFIX} file")
         elif path.name not in PARTITION_FILES and not _METADATA_SNAPSHOT.fullmatch(path.name):
             yield Kind.STRAY.at(path, "not a file of a partition")
 

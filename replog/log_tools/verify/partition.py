@@ -13,9 +13,14 @@ from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.formats.segment_file import Vanished
 from replog.log.producers.snapshot import read_snapshot
 from replog.log_tools.checker.findings import Finding, Kind
-from replog.log_tools.verify.epochs import EpochsVerified, read_epochs
 from replog.log_tools.verify.names import check_partition_names, segment_bases, snapshot_files
-from replog.log_tools.verify.segment import PartitionProgress, VerifiedTotals, check_segment
+from replog.log_tools.verify.segment import (
+    EpochsVerified,
+    PartitionProgress,
+    VerifiedTotals,
+    check_segment,
+    read_epochs,
+)
 from replog.log_tools.verify.transactions import Producers
 
 

@@ -1,24 +1,95 @@
-"""Checks one segment with the checker, and its batches against other files of the partition's directory."""
+"""Checks one segment with the checker, and its batches against other files of the partition's directory; each
+record, if asked for (`--deep`)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from replog.config.properties import MAX_LONG
-from replog.log.errors import CorruptSnapshot
+from replog.log.epochs import EpochEntry, LeaderEpochCache
+from replog.log.errors import CorruptSnapshot, InvalidRecord
 from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, segment_file_name
-from replog.log.formats.batch import CONTROL, BatchHeader
+from replog.log.formats.batch import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    MAX_CODEC,
+    TRANSACTIONAL,
+    BatchHeader,
+)
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, DamagedCheckpoint
+from replog.log.formats.records import iterate_records
 from replog.log.formats.segment_file import SegmentFile, open_file
 from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, LogFile
+from replog.log.indexes.index import MAX_RELATIVE_OFFSET
+from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP
 from replog.log.producers.snapshot import read_snapshot
-from replog.log_tools.checker.epochs import EpochChecker
+from replog.log_tools.checker.epochs import EpochChecker, EpochRun
 from replog.log_tools.checker.findings import Fault, Finding, Kind
 from replog.log_tools.checker.indexes import SUFFIXES, read_indexes
 from replog.log_tools.checker.segment import SegmentChecker
-from replog.log_tools.verify.epochs import EpochsVerified
-from replog.log_tools.verify.records import check_header, check_records
 from replog.log_tools.verify.transactions import Producers, TransactionIndexCheck, check_control
+
+KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
+
+
+def read_epochs(path: Path) -> tuple[Sequence[EpochEntry] | None, list[Finding]]:
+    """Return the entries, None if they cannot be read, and the faults of the file itself. Raises LogStorageError."""
+    try:
+        return LeaderEpochCache.load(path).entries, []
+    except DamagedCheckpoint as damage:
+        return None, [Kind.MALFORMED.at(path, damage.message)]
+
+
+class EpochsVerified:
+    """Checks the batches of all segments in order. A run of batches that disagree is one finding."""
+
+    def __init__(
+        self,
+        directory: Path,
+        entries: Sequence[EpochEntry] | None,
+        log_start: int,
+        *,
+        unclean: bool,
+        flushed: int | None,
+    ) -> None:
+        self._path = directory / LEADER_EPOCH_CHECKPOINT
+        self._entries = entries
+        self._log_start = log_start
+        self._flushed = flushed
+        self._checker = EpochChecker(entries or (), log_start, unclean=unclean, flushed=flushed)
+        self._first_seen: int | None = None  # the first batch with an epoch
+
+    def see(self, position: int, header: BatchHeader) -> Iterator[Finding]:
+        """Check a batch whose header can be trusted."""
+        if self._first_seen is None and header.leader_epoch != NO_EPOCH and header.last_offset >= self._log_start:
+            self._first_seen = header.base_offset
+        return map(self._finding, self._checker.see(position, header))
+
+    def _finding(self, run: EpochRun) -> Finding:
+        kind, later = (Kind.EPOCHS_BEHIND, " or later") if run.lags else (Kind.EPOCHS, "")
+        message = f"{run.said}, and the batches from offset {run.first} to {run.last} have epoch {run.epoch}{later}"
+        return kind.at(self._path, message, offset=run.first)
+
+    def settle(self) -> Iterator[Finding]:
+        """Yield the last finding for the batches so far."""
+        return map(self._finding, self._checker.finish())
+
+    def finish(self, end_offset: int) -> Iterator[Finding]:
+        """Check that epochs begin at most at `end_offset`, where a leader's newest epoch may begin (EP-3)."""
+        yield from self.settle()
+        if self._entries is None:
+            return
+        if not self._entries and self._first_seen is not None:
+            lags = self._flushed is not None and self._first_seen >= self._flushed
+            kind = Kind.EPOCHS_BEHIND if lags else Kind.EPOCHS
+            yield kind.at(self._path, "no leader epoch, and the batches have some")
+        for epoch, start in self._entries:
+            if start > end_offset:
+                message = f"epoch {epoch} begins at {start}, and the log ends at {end_offset}"
+                yield Kind.EPOCHS_AHEAD.at(self._path, message, offset=start)
 
 
 @dataclass
@@ -167,3 +238,43 @@ class _SegmentCheck:
             yield Kind.NOT_DECODED.at(path, message, position=position, offset=header.base_offset)
         elif progress.deep and data is not None:
             yield from check_records(path, position, header, data, compacted=progress.compacted)
+
+
+def check_header(path: Path, position: int, header: BatchHeader, base: int, *, compacted: bool) -> Iterator[Finding]:
+    """Check a sound batch in the segment of offset `base`."""
+    wrong = []
+    if header.last_offset - base > MAX_RELATIVE_OFFSET:
+        message = f"offset {header.last_offset} is more than {MAX_RELATIVE_OFFSET} above the segment's {base} (IX-4)"
+        wrong.append((Kind.OUTSIDE_SEGMENT, message))
+    if header.records_count != header.last_offset_delta + 1 and not compacted:
+        wrong.append((Kind.BATCH_COUNT, f"{header.records_count} records in {header.last_offset_delta + 1} offsets"))
+    if header.attributes & ~KNOWN_ATTRIBUTES or header.attributes & CODEC_MASK > MAX_CODEC:
+        wrong.append((Kind.UNKNOWN_ATTRIBUTES, f"attributes {header.attributes & 0xFFFF:#06x}"))
+    for kind, message in wrong:
+        yield kind.at(path, message, position=position, offset=header.base_offset)
+
+
+def check_records(
+    path: Path, position: int, header: BatchHeader, data: memoryview, *, compacted: bool
+) -> Iterator[Finding]:
+    """Check that records decompress, decode (RB-3), and have rising offsets inside of the batch, and its timestamps.
+
+    With LogAppendTime all have the batch's (RB-4); else the greatest of them is the batch's."""
+    offset, greatest = header.base_offset - 1, NO_TIMESTAMP
+    try:
+        for record in iterate_records(data, header):
+            if not offset < record.offset <= header.last_offset:
+                raise InvalidRecord(
+                    f"record of offset {record.offset} after {offset} in a batch to {header.last_offset}"
+                )
+            offset = record.offset
+            greatest = max(greatest, record.timestamp)
+    except InvalidRecord as damage:
+        yield Kind.RECORDS.at(path, damage.message, position=position, offset=offset + 1)
+        return
+    if offset != header.last_offset and not compacted:
+        message = f"the last record has offset {offset}, the batch says {header.last_offset}"
+        yield Kind.RECORDS.at(path, message, position=position, offset=offset)
+    if header.records_count and greatest != header.max_timestamp and not header.attributes & LOG_APPEND_TIME:
+        message = f"the greatest timestamp is {greatest}, the batch says {header.max_timestamp}"
+        yield Kind.TIMESTAMPS.at(path, message, position=position, offset=header.base_offset)

@@ -60,8 +60,7 @@ from replog.server.broker.metrics import broker_metrics, directory_metrics
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.broker.replicas.look_ups import LookUps
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replication.fetcher_manager import FetcherManager
-from replog.server.broker.replication.replica_fetcher import ReplicaFetcher
+from replog.server.broker.replication.replica_fetcher import FetcherManager, ReplicaFetcher
 from replog.server.broker.replication.replica_service import ReplicaService
 from replog.server.broker.traffic import RECOVERY
 from replog.server.clock import Clock

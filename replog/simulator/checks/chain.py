@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 from replog.log.formats.batch import BatchHeader
-from replog.log.formats.headers import read_headers
+from replog.log.formats.segment_file import read_headers
 from replog.log.log import Log
 from replog.log.segment import Segment
 

@@ -1,7 +1,7 @@
 """Checks delayed operations of a live broker: each is answered when it can be, or at its deadline (INV-19)."""
 
 from leader.delayed_produce import DelayedProduce
-from replog.purgatory.operation import DelayedOperation
+from replog.purgatory.purgatory import DelayedOperation
 from replog.server.broker.replicas.replica_manager import DelayedOperations, ReplicaManager
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import SimulatedProcess
@@ -66,11 +66,12 @@ class Purgatories:
                 )
 
     def _check_none_forgotten(self, kind: str, operations: DelayedOperations) -> None:
-        for operation, (keys, deadline) in operations.purgatory.waiting.items():
+        next_ms = operations.purgatory.next_deadline_ms()
+        for operation, (keys, deadline_ms) in operations.purgatory.waiting.items():
             where = f"broker {self._broker_id}: a {kind} on {', '.join(map(str, keys))}"
             if operation.completed:
                 raise Violation("INV-19", f"{where} is answered, and still waits")
-            if not deadline.live:
+            if next_ms is None or next_ms > deadline_ms:
                 raise Violation("INV-19", f"{where} waits without a deadline, and nobody will end it")
 
 

@@ -131,6 +131,8 @@ def _shown(value: object) -> str:
         return value if value and " " not in value else repr(value)
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{each}" for key, each in value.items()) + "}"
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return "[" + ",".join(map(str, value)) + "]"
     return str(value)

@@ -25,10 +25,8 @@ from replog.controller.broker_events import Rules, situation
 from replog.controller.elections import Strategy
 from replog.controller.registration import placeable
 from replog.errors import ReplogError
-from replog.log.compaction.cleaned_transactions import CleanedTransactions
-from replog.log.compaction.fates import Fates
-from replog.log.compaction.offset_map import OffsetMap
-from replog.log.compaction.rewriting import Compaction
+from replog.log.compaction.offset_map import Fates, OffsetMap
+from replog.log.compaction.rewriting import CleanedTransactions, Compaction
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, take_marker
 from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_create
 from replog.log.directories.metadata_position import METADATA_POSITION, read_position
@@ -42,10 +40,7 @@ from replog.log.formats.compression import compress, decompress
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker, end_transaction_marker
 from replog.log.formats.records import iterate_records
 from replog.log.formats.validation import check_leader_batch, check_replicated_batches
-from replog.log.indexes.digest_index import DigestIndex
-from replog.log.indexes.index import Index
-from replog.log.indexes.offset_index import OffsetIndex
-from replog.log.indexes.time_index import TimeIndex
+from replog.log.indexes.index import DigestIndex, Index, OffsetIndex, TimeIndex
 from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, parse_snapshot, read_snapshot

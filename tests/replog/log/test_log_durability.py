@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from replog.log.durable import FlushTask
 from replog.log.errors import LogStorageError, TooManyOpenFiles
-from replog.log.flushing import FlushTask
 from replog.log.log import Log
 from replog.log.retention import delete_old_segments
 from tests.replog.log.files.test_open_files import no_descriptors_left

@@ -8,9 +8,7 @@ import pytest
 
 from replog.errors import ReplogError
 from replog.log.formats.records import LogRecord
-from replog.log.indexes.digest_index import DigestEntry
-from replog.log.indexes.offset_index import OffsetPosition
-from replog.log.indexes.time_index import TimestampOffset
+from replog.log.indexes.index import DigestEntry, OffsetPosition, TimestampOffset
 from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log_tools.dump import BatchRow, CheckpointRow, EpochRow, TopicIdRow, Unreadable, Unused, dump_file

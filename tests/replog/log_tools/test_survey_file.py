@@ -6,8 +6,7 @@ import os
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log_tools.survey import Survey, SurveyedReplica
-from replog.log_tools.survey_file import MAX_LINE, read_survey_file, survey_lines
+from replog.log_tools.survey import MAX_LINE, Survey, SurveyedReplica, read_survey_file, survey_lines
 from replog.topic import TopicPartition
 
 ID = bytes(range(16))

@@ -13,10 +13,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from leader.alter_partition_queue import AlterPartitionQueue
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from leader.follower_state import FetchContext, FollowerState
-from leader.isr import IsrProposal
+from leader.isr import AlterPartitionQueue, IsrProposal
 from replog.config.processes import BrokerConfig
 from replog.config.topic import topic_config
 from replog.controller.evidence import LogEnd, Report

@@ -1,11 +1,11 @@
 """Delayed operations complete once, through an event or their deadline, and leave nothing behind."""
 
+import random
 from collections.abc import Callable, Collection
 
 import pytest
 
-from replog.purgatory.operation import DelayedOperation
-from replog.purgatory.purgatory import Purgatory
+from replog.purgatory.purgatory import DelayedOperation, Purgatory
 
 
 class Waits(DelayedOperation[str]):
@@ -249,6 +249,68 @@ def test_nothing_expires_early_and_deadlines_come_in_order_pg_19(purgatory):
     assert purgatory.expire(1199) == 0
     assert purgatory.expire(1200) == 1
     assert (early.completions, late.completions, purgatory.next_deadline_ms()) == (1, 0, 1500)
+
+
+@pytest.mark.parametrize("delay_ms", [0, 19, 20, 399, 450, 8437, 30000])
+def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(purgatory, delay_ms):
+    """PG-15, PG-16, PG-19. The delays lie on both sides of where a hierarchy of wheels changes levels (PG-17)."""
+    operation = Waits(delay_ms)
+    purgatory.complete_or_watch(operation, ["key"], 0)
+    for now_ms in [*range(0, delay_ms, 7), delay_ms - 1]:
+        assert purgatory.expire(now_ms) == 0
+    assert purgatory.expire(delay_ms) == 1
+    assert (purgatory.expire(100_000), operation.expirations) == (0, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_random_history_expires_what_is_not_completed_in_order_pg_17(purgatory, seed):
+    rng = random.Random(seed)
+    pending: dict[int, tuple[int, Waits]] = {}
+    expired: list[int] = []
+    now_ms = number = 0
+    while number < 2000 or pending:
+        if number < 2000:
+            operation = Waits(rng.choice([0, 1, rng.randrange(600), rng.randrange(40_000)]))
+            operation.on_expiration = lambda number=number: expired.append(number)
+            purgatory.complete_or_watch(operation, ["key"], now_ms)
+            pending[number] = now_ms + operation.timeout_ms, operation
+            number += 1
+        for completed in rng.sample(sorted(pending), min(len(pending), rng.randrange(2))):
+            pending.pop(completed)[1].force_complete()
+        assert purgatory.delayed == len(pending)
+        assert len(purgatory._deadlines) <= 2 * len(pending) + 64
+        if rng.random() < 0.2:
+            now_ms += rng.choice([1, 30, 500, 9000])
+            assert purgatory.expire(now_ms) == len(expired)
+            due = [(pending.pop(each)[0], each) for each in expired]
+            expired.clear()
+            assert due == sorted(due), "equal deadlines expire in the order of their adding"
+            assert all(deadline_ms > now_ms for deadline_ms, _ in pending.values())
+
+
+def test_what_completes_or_is_added_while_others_expire_pg_16(purgatory):
+    first, second, later = Waits(5), Waits(5), Waits(0)
+
+    def expired() -> None:
+        second.force_complete()
+        purgatory.complete_or_watch(later, ["key"], 5)
+
+    first.on_expiration = expired
+    for operation in (first, second):
+        purgatory.complete_or_watch(operation, ["key"], 0)
+    assert purgatory.expire(5) == 2
+    assert (second.expirations, later.expirations, purgatory.delayed) == (0, 1, 0)
+
+
+def test_deadlines_of_completed_operations_do_not_pile_up(purgatory):
+    """PG-18"""
+    purgatory.complete_or_watch(keep := Waits(10_000), ["kept"], 0)
+    for number in range(10_000):
+        purgatory.complete_or_watch(operation := Waits(20_000 + number), ["key"], 0)
+        assert operation.force_complete()
+    assert len(purgatory._deadlines) < 200
+    assert (purgatory.next_deadline_ms(), purgatory.expire(10_000), keep.expirations) == (10_000, 1, 1)
+    assert (purgatory.next_deadline_ms(), len(purgatory._deadlines)) == (None, 0)
 
 
 @pytest.mark.parametrize("how", ["check", "expire"])

@@ -9,7 +9,7 @@ from replog.log.formats.checkpoint import (
     OffsetCheckpoint,
     write_entries,
 )
-from replog.log.indexes.offset_index import OffsetIndex
+from replog.log.indexes.index import OffsetIndex
 from replog.topic import TopicPartition
 from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import describe

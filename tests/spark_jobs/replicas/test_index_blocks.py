@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
-from replog.log.indexes.offset_index import OffsetIndex
+from replog.log.indexes.index import OffsetIndex
 from replog.log_tools.checker.indexes import read_index
 from spark_jobs.replicas import index_blocks as module
 from spark_jobs.replicas.blocks import Block, Cells

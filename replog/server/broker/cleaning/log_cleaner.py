@@ -11,9 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from replog.log.compaction.cleanable import Cleanable, find_cleanable
-from replog.log.compaction.cleaning import CleanTask
-from replog.log.directories.cleaned_offsets import CleanedOffsets
+from replog.log.compaction.cleaning import Cleanable, CleanTask, find_cleanable
+from replog.log.directories.checkpoints import CleanedOffsets
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import CorruptRecord, InvalidRecord, LogStorageError, RetriableLogError, storage_error
 from replog.log.files.replacing import fsync_directory

@@ -4,7 +4,7 @@ import asyncio
 
 from leader.consumer_session import ConsumerSession
 from replog.errors import ErrorCode
-from replog.log.fetch import SessionRequest, SessionResponse
+from replog.log.fetch import SessionRequest, SessionRow, size_of
 from replog.server.authorizer import Permits
 from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.replica_manager import ReplicaManager
@@ -42,7 +42,7 @@ class ConsumerStream:
         if not self._ready.done():
             self._ready.set_result(None)
 
-    async def answer(self, request: SessionRequest, share: Lease, *, goes_on: bool) -> SessionResponse:
+    async def answer(self, request: SessionRequest, share: Lease, *, goes_on: bool) -> list[SessionRow]:
         """Wait until there is something to say, and return the answer (FE-8 to FE-13). `share` holds its room in the
         broker's pool; the caller frees it when the reader has taken the answer.
 
@@ -64,19 +64,19 @@ class ConsumerStream:
             async for tp, fetch in in_slices(request.named.items()):
                 session.name(tp, fetch)
         room = await self._room(share, most)
-        response = session.ask(request, clock.monotonic_ms(), room)
-        while response is None:
+        rows = session.ask(request, clock.monotonic_ms(), room)
+        while rows is None:
             share.resize(0)
             await self._wait()
             room = await self._room(share, most)
-            response = session.answer(clock.monotonic_ms(), room)
+            rows = session.answer(clock.monotonic_ms(), room)
         traffic = self._context.traffic
-        traffic.fetched(CONSUMER, response.rows)
+        traffic.fetched(CONSUMER, rows)
         traffic.answered(CONSUMER, begun_s)
-        share.resize(response.size)
-        if response.size:
+        share.resize(size := size_of(rows))
+        if size:
             self._context.throttle.served()
-        return response
+        return rows
 
     async def _room(self, share: Lease, most: int) -> int:
         room = await share.take(most) if self._session.due else 0

@@ -5,11 +5,11 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from leader.delayed_delete_records import DelayedDeleteRecords, DeleteRecordsResult
+from leader.delayed_produce import DelayedDeleteRecords, DeleteRecordsResult
 from leader.partition_leader import PartitionLeader
 from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, SessionRow, size_of
 from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
@@ -96,10 +96,10 @@ class LogService:
                 wanted = await _session_request(request, self._context.config)
                 await throttle.turn()
                 with Lease(self._manager.sessions.answers) as share:
-                    response = await consumer.answer(wanted, share, goes_on=request.goes_on)
-                    throttle.record(response.size)
-                    await stream.send(_fetch_response(request, response, self._context.config.node_id))
-                del response  # otherwise its records stay in memory until the next request
+                    rows = await consumer.answer(wanted, share, goes_on=request.goes_on)
+                    throttle.record(size_of(rows))
+                    await stream.send(_fetch_response(request, rows, self._context.config.node_id))
+                del rows  # otherwise their records stay in memory until the next request
 
     async def fetch_once(self, request: pb.FetchRequest) -> AsyncIterator[WithRecords[pb.FetchResponse]]:
         permits = self._permits("fetch_once")
@@ -109,9 +109,9 @@ class LogService:
             if not await throttle.turn():
                 raise throttle.exceeded()
             with Lease(self._manager.sessions.answers) as share:
-                response = await consumer.answer(wanted, share, goes_on=False)
-                throttle.record(response.size)
-                yield _fetch_response(request, response, self._context.config.node_id)
+                rows = await consumer.answer(wanted, share, goes_on=False)
+                throttle.record(size_of(rows))
+                yield _fetch_response(request, rows, self._context.config.node_id)
 
     # -- look-ups
 
@@ -350,13 +350,13 @@ async def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> Se
 
 
 def _fetch_response(
-    request: pb.FetchRequest, response: SessionResponse, broker_id: int
+    request: pb.FetchRequest, rows: Sequence[SessionRow], broker_id: int
 ) -> WithRecords[pb.FetchResponse]:
-    results = [_fetch_result(row, broker_id) for row in response.rows]
+    results = [_fetch_result(row, broker_id) for row in rows]
     head = pb.FetchResponse(correlation_id=request.correlation_id, partitions=results)
     if not request.max_bytes:  # a first batch that is larger than the default comes whole (FE-9)
-        check_fits(head.ByteSize() + response.size, 0)
-    return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
+        check_fits(head.ByteSize() + size_of(rows), 0)
+    return WithRecords(head, [row.answer.records for row in rows if row.answer.records])
 
 
 def _fetch_result(row: SessionRow, broker_id: int) -> pb.FetchPartitionResult:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
-from leader.alter_partition_queue import AlterPartitionQueue
-from leader.isr import AfterRefusal, IsrProposal, after_refusal
+from leader.isr import AfterRefusal, AlterPartitionQueue, IsrProposal, after_refusal
 from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import partition_from_record, position_from_message
@@ -64,7 +63,10 @@ class AlterPartitionSender:
                 await self._send(batch, on_result)
 
     async def _send(self, batch: dict[TopicPartition, IsrProposal], on_result: OnResult) -> None:
-        proposed = [{"partition": str(tp), "isr": [id for id, _ in proposal.isr]} for tp, proposal in batch.items()]
+        proposed = [
+            {"partition": str(tp), "isr": [id for id, _ in proposal.isr], "log_ends": proposal.log_ends}
+            for tp, proposal in batch.items()
+        ]
         tell_each(log.info, "proposing ISR", proposed)
         request = pb.AlterPartitionRequest(
             **self._identity.claim(),

@@ -42,7 +42,7 @@ from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replication.fetcher_manager import FetcherManager
+from replog.server.broker.replication.replica_fetcher import FetcherManager
 from replog.server.logging import tell_each
 from replog.server.slices import in_slices
 from replog.server.threads import in_thread
@@ -367,7 +367,8 @@ class RoleChanges:
             return None
         if state.recovering:
             log.warning("elected uncleanly: committed records may be gone", partition=str(tp))
-        return {"partition": str(tp), "epoch": state.leader_epoch, "from_offset": leader.leader_epoch_start_offset}
+        begin, ends = leader.leader_epoch_start_offset, leader.log_ends
+        return {"partition": str(tp), "epoch": state.leader_epoch, "from_offset": begin, "log_ends": ends}
 
     def _follow(self, tp: TopicPartition, state: PartitionState) -> LogLine | None:
         """Follow (makeFollower). Fetching starts again if the leader epoch rose or the leader's address is new

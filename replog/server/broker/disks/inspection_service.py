@@ -12,14 +12,13 @@ from typing import TypeVar
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import CorruptRecord
+from replog.log.files.filesystem import read_exactly
 from replog.log.files.names import DIGEST_SUFFIX
 from replog.log.files.opening import open_fd
-from replog.log.files.transfer import read_exactly
 from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.formats.digest import sealed_digest
-from replog.log.formats.headers import read_headers
-from replog.log.formats.segment_file import MAX_HEADERS
+from replog.log.formats.segment_file import MAX_HEADERS, read_headers
 from replog.log.segments import SegmentView
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords

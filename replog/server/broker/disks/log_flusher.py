@@ -13,11 +13,11 @@ import structlog
 from replog.config.properties import MAX_LONG
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
+from replog.log.durable import FlushTask, run_all
 from replog.log.errors import LogStorageError
-from replog.log.flushing import FlushTask, run_all
 from replog.log.log import Log
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.replication.fetcher_manager import FetcherManager
+from replog.server.broker.replication.replica_fetcher import FetcherManager
 from replog.server.logging import tell_each
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition

@@ -10,14 +10,13 @@ from collections.abc import Callable, Collection, Iterable
 
 import structlog
 
+from leader.failure_detector import should_resign, silence_ms
 from leader.isr import IsrProposal
 from leader.partition_leader import PartitionLeader
-from leader.resignation import should_resign, silence_ms
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import is_of_the_disk
 from replog.metadata.values import LEAST_CANDIDATES, PartitionState
-from replog.purgatory.operation import DelayedOperation
-from replog.purgatory.purgatory import Purgatory
+from replog.purgatory.purgatory import DelayedOperation, Purgatory
 from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.byte_pool import BytePool
 from replog.server.broker.replicas.fetch_sessions import FetchSessions

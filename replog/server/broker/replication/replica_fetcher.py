@@ -13,8 +13,9 @@ from replog.common.backoff import Backoff
 from replog.common.quota import Throttles
 from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionRow
 from replog.log.offsets import NO_OFFSET, EpochEndOffset
+from replog.metadata.values import BrokerRegistration
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.transport import Channel, Stream
@@ -147,15 +148,18 @@ class ReplicaFetcher:
 
     def _on_response(self, response: WithRecords[pb.ReplicaFetchResponse]) -> None:
         self._backoff.reset()
-        came, now_ms = _session_response(response), self._clock.monotonic_ms()
-        for row in came.rows:
+        rows, now_ms, pushed = _session_rows(response), self._clock.monotonic_ms(), response.head.pushed
+        for row in rows:
             if row.answer.records:
                 self._traffic.topic(row.topic_partition.topic).copied_in += len(row.answer.records)
-        self.session.on_response(came, now_ms)
-        for event, rows in self._happened.items():
-            tell_each(log.info, event, rows)
+        if pushed:
+            self.session.on_push(rows)
+        else:
+            self.session.on_response(rows, now_ms)
+        for event, details in self._happened.items():
+            tell_each(log.info, event, details)
         self._happened.clear()
-        if not response.head.pushed and self._stream is not None:
+        if not pushed and self._stream is not None:
             self._ask(self._stream, now_ms)
 
     def _on_progress(self, replica: FetchedReplica, progress: FollowerProgress) -> None:
@@ -163,8 +167,8 @@ class ReplicaFetcher:
         if progress.truncated_to is not None:
             self._note("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=leader)
         if progress.note:
-            tell = log.error if progress.alarm else log.warning
-            tell("replication", partition=str(tp), note=progress.note)
+            report = log.error if progress.alarm else log.warning
+            report("replication", partition=str(tp), note=progress.note)
             self._traffic.damage[REPLICATION] += progress.refused
         elif progress.high_watermark_fell:
             self._note("high watermark fell", partition=str(tp), leader=leader)  # HW-14
@@ -180,7 +184,7 @@ class ReplicaFetcher:
 
 
 def _wire_request(request: SessionRequest) -> pb.ReplicaFetchRequest:
-    wire = pb.ReplicaFetchRequest(
+    message = pb.ReplicaFetchRequest(
         replica_id=request.replica_id,
         broker_epoch=request.broker_epoch,
         max_wait_ms=request.max_wait_ms,
@@ -188,7 +192,7 @@ def _wire_request(request: SessionRequest) -> pb.ReplicaFetchRequest:
         max_bytes=request.max_bytes,
     )
     for tp, fetch in request.named.items():
-        named = wire.partitions.add()  # setting fields one by one takes less time than arguments
+        named = message.partitions.add()  # setting fields one by one takes less time than arguments
         named.topic, named.partition = tp
         named.topic_id = fetch.topic_id
         named.current_leader_epoch = -1 if fetch.current_leader_epoch is None else fetch.current_leader_epoch
@@ -198,11 +202,11 @@ def _wire_request(request: SessionRequest) -> pb.ReplicaFetchRequest:
         named.partition_max_bytes = fetch.max_bytes
         named.unflushed = fetch.unflushed
     for tp in request.forgotten:
-        wire.forgotten.add(topic=tp.topic, partition=tp.partition)
-    return wire
+        message.forgotten.add(topic=tp.topic, partition=tp.partition)
+    return message
 
 
-def _session_response(response: WithRecords[pb.ReplicaFetchResponse]) -> SessionResponse:
+def _session_rows(response: WithRecords[pb.ReplicaFetchResponse]) -> list[SessionRow]:
     payload = memoryview(response.records[0] if response.records else b"")
     rows, position = [], 0
     for result in response.head.partitions:
@@ -210,7 +214,7 @@ def _session_response(response: WithRecords[pb.ReplicaFetchResponse]) -> Session
         tp = TopicPartition(result.topic, result.partition)
         asked = FetchPartition(result.fetch_offset, 0, result.leader_epoch, topic_id=result.topic_id)
         rows.append(SessionRow(tp, asked, _answer(result, payload[begin:position])))
-    return SessionResponse(rows, response.head.pushed)
+    return rows
 
 
 def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> FetchAnswer:
@@ -226,3 +230,54 @@ def _answer(result: pb.ReplicaFetchPartitionResult, records: memoryview) -> Fetc
         diverging,
         records,
     )
+
+
+class FetcherManager:
+    """Every fetcher, by the leader that it copies from. Fetchers without partitions are closed."""
+
+    def __init__(self, new_fetcher: Callable[[str], ReplicaFetcher]) -> None:
+        self._new_fetcher = new_fetcher  # gets a leader's address
+        self._fetchers: dict[str, ReplicaFetcher] = {}
+        self._places: dict[TopicPartition, str] = {}
+        self._closing: dict[asyncio.Task[None], None] = {}
+
+    def fetch(self, hosted: HostedPartition, leader: BrokerRegistration) -> None:
+        """Copy this partition from `leader` only, after `go` is called: so one request names many partitions."""
+        self.stop(hosted.topic_partition)
+        fetcher = self._fetchers.get(leader.address)
+        if fetcher is None:
+            fetcher = self._fetchers[leader.address] = self._new_fetcher(leader.address)
+        fetcher.add(hosted)
+        self._places[hosted.topic_partition] = leader.address
+
+    def go(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.go()
+
+    def is_fetching(self, tp: TopicPartition, leader: BrokerRegistration) -> bool:
+        return self._places.get(tp) == leader.address
+
+    def flushed(self, tp: TopicPartition) -> None:
+        """Note that a flush of this partition's log is done."""
+        if tp in self._places:
+            self._fetchers[self._places[tp]].flushed(tp)
+
+    def stop(self, tp: TopicPartition) -> None:
+        """Stop fetching this partition. Nothing is appended to it after this returns."""
+        address = self._places.pop(tp, None)
+        if address is not None:
+            self._fetchers[address].remove(tp)
+
+    def close_idle(self) -> None:
+        for address, fetcher in list(self._fetchers.items()):
+            if fetcher.empty:
+                del self._fetchers[address]
+                task = asyncio.create_task(fetcher.close())
+                self._closing[task] = None
+                task.add_done_callback(self._closing.pop)
+
+    async def close(self) -> None:
+        for tp in list(self._places):
+            self.stop(tp)
+        self.close_idle()
+        await asyncio.gather(*self._closing, return_exceptions=True)

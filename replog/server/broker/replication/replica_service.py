@@ -1,12 +1,12 @@
 """The leader's side of replication on the wire: each follower's stream is its fetch session (§4, divergence 11)."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 import structlog
 
 from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode
-from replog.log.fetch import FetchPartition, SessionRequest, SessionResponse, SessionRow
+from replog.log.fetch import FetchPartition, SessionRequest, SessionRow
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.status import wire_code
@@ -37,7 +37,8 @@ class ReplicaStream:
             self._sessions,
             manager.replicas,
             manager.on_fetched,
-            lambda response: post(self._counted(response)),
+            lambda rows: post(self._counted(rows)),
+            lambda rows: post(self._message(rows, pushed=True)),
             wake_by,
             max_bytes=self._context.config.fetch_max_bytes,
             max_wait_ms=self._context.config.request_timeout_ms,
@@ -51,18 +52,19 @@ class ReplicaStream:
             self._failure_detector.heard(request.replica_id, now_ms)
         self.session.on_request(_session_request(request, now_ms), now_ms)
 
-    def _counted(self, response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
-        traffic = self._context.traffic
-        if not response.pushed:
-            traffic.fetched(FOLLOWER, response.rows)
-            traffic.answered(FOLLOWER, self._asked_s)
+    def _counted(self, rows: Sequence[SessionRow]) -> WithRecords[pb.ReplicaFetchResponse]:
+        self._context.traffic.fetched(FOLLOWER, rows)
+        self._context.traffic.answered(FOLLOWER, self._asked_s)
+        return self._message(rows, pushed=False)
+
+    def _message(self, rows: Sequence[SessionRow], *, pushed: bool) -> WithRecords[pb.ReplicaFetchResponse]:
         shared = self._sessions.shared
         if shared is None:
-            return _wire_response(response)
-        message = response.pushed, *map(_contents, response.rows)
-        if message not in shared:
-            shared[message] = _wire_response(response)
-        return shared[message]  # type: ignore[no-any-return]
+            return _wire_response(rows, pushed=pushed)
+        contents = pushed, *map(_contents, rows)
+        if contents not in shared:
+            shared[contents] = _wire_response(rows, pushed=pushed)
+        return shared[contents]  # type: ignore[no-any-return]
 
 
 def _session_request(request: pb.ReplicaFetchRequest, now_ms: int) -> SessionRequest:
@@ -117,11 +119,11 @@ def _contents(row: SessionRow) -> Hashable:
     return tp, asked, answer[:6], id(answer.records)  # the first six fields: error, bounds, `diverging`
 
 
-def _wire_response(response: SessionResponse) -> WithRecords[pb.ReplicaFetchResponse]:
-    head = pb.ReplicaFetchResponse(pushed=response.pushed)
-    for row in response.rows:
+def _wire_response(rows: Sequence[SessionRow], *, pushed: bool) -> WithRecords[pb.ReplicaFetchResponse]:
+    head = pb.ReplicaFetchResponse(pushed=pushed)
+    for row in rows:
         _wire_result(head.partitions.add(), row)
-    return WithRecords(head, [row.answer.records for row in response.rows if row.answer.records])
+    return WithRecords(head, [row.answer.records for row in rows if row.answer.records])
 
 
 def _wire_result(result: pb.ReplicaFetchPartitionResult, row: SessionRow) -> None:

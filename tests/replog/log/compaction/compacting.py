@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from replog.log.compaction.cleanable import find_cleanable
-from replog.log.compaction.cleaning import Cleaning, CleanTask
+from replog.log.compaction.cleaning import Cleaning, CleanTask, find_cleanable
 from replog.log.files.replacing import fsync_directory
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.records import LogRecord, iterate_records

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.compaction.cleanable import find_cleanable
-from replog.log.compaction.cleaning import Cleaning, CleanTask
+from replog.log.compaction.cleaning import Cleaning, CleanTask, find_cleanable
 from replog.log.compaction.offset_map import SLOT_BYTES
 from replog.log.formats.batch import CONTROL, parse_header
 from replog.log.formats.records import iterate_records

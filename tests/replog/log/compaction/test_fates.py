@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.compaction import cleaning as cleaning_module
-from replog.log.compaction.fates import GONE, LATEST, LATEST_TOMBSTONE, Fates
-from replog.log.compaction.offset_map import OffsetMap
+from replog.log.compaction.offset_map import GONE, LATEST, LATEST_TOMBSTONE, Fates, OffsetMap
 from replog.log.formats.batch import BatchHeader, parse_header
 from replog.log.log import Log
 from tests.replog.fuzz.targets import with_crc

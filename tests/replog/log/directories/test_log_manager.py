@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.compaction.cleanable import find_cleanable
-from replog.log.compaction.cleaning import CleanTask
+from replog.log.compaction.cleaning import CleanTask, find_cleanable
 from replog.log.directories import log_manager
 from replog.log.directories.checkpoints import Checkpoints
 from replog.log.directories.log_directory import LogDirectory

@@ -14,9 +14,7 @@ from replog.log.epochs import LeaderEpochCache
 from replog.log.formats.batch import iterate_batches, parse_header, validate_crc
 from replog.log.formats.checkpoint import OffsetCheckpoint
 from replog.log.formats.records import LogRecord, iterate_records
-from replog.log.indexes.digest_index import DigestIndex
-from replog.log.indexes.offset_index import OffsetIndex
-from replog.log.indexes.time_index import TimeIndex
+from replog.log.indexes.index import DigestIndex, OffsetIndex, TimeIndex
 from replog.log.indexes.transaction_index import AbortedTxn, TransactionIndex
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
 from replog.topic import TopicPartition

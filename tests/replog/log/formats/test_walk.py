@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader, iterate_batches
-from replog.log.formats.headers import HEADER_WINDOW, read_headers
-from replog.log.formats.segment_file import LocalFile, Vanished
+from replog.log.formats.segment_file import HEADER_WINDOW, LocalFile, Vanished, read_headers
 from replog.log.formats.walk import WINDOW, LogFile
 from tests.replog.log.batches import leader_batch
 

@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from replog.log.errors import CorruptIndex, IndexOffsetOverflow, InvalidIndexOffset
-from replog.log.files.transfer import read_exactly
+from replog.log.files.filesystem import read_exactly
 from replog.log.formats.batch import parse_header
-from replog.log.indexes.digest_index import DigestIndex
-from replog.log.indexes.index import Index, Unpack
-from replog.log.indexes.offset_index import OffsetIndex
-from replog.log.indexes.time_index import TimeIndex
+from replog.log.indexes.index import DigestIndex, Index, OffsetIndex, TimeIndex, Unpack
 from replog.log.offsets import Buffer
 from replog.log.segment import Segment
 from tests.replog.log.batches import config, leader_batch

@@ -31,6 +31,7 @@ EPOCHS = "leader-epoch-checkpoint"
 def test_leftovers_and_strays_are_noted(data, flights):
     """FN-1, S-W-D11"""
     names = [f"{0:020d}.log.deleted", f"{6:020d}.log.cleaned", f"{0:020d}.log.swap", f"{77:020d}.index", "notes.txt"]
+    names.append(f"{88:020d}.timeindex.stray")
     for name in names:
         (flights / name).write_bytes(b"")
     pending = data / f"gone-0.{'0' * 32}-delete"
@@ -47,6 +48,7 @@ def test_leftovers_and_strays_are_noted(data, flights):
         ("SET_ASIDE", pending.name),
         ("STRAY", "notes.txt"),
         ("STRAY_DIRECTORY", "lost+found"),
+        ("STRAY_SEGMENT", names[5]),
     ]
 
 

@@ -9,8 +9,7 @@ import replog.controller.broker_events
 import replog.controller.elections
 import replog.controller.evidence
 import replog.controller.registration
-from leader.alter_partition_queue import AlterPartitionQueue
-from leader.isr import Pending
+from leader.isr import AlterPartitionQueue, Pending
 from leader.partition_leader import PartitionLeader
 from replog.controller.alter_partition import Proposal
 from replog.controller.cluster_state import ClusterState

@@ -13,7 +13,7 @@ from follower.partition_follower import FetchState, FollowerProgress, PartitionF
 from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode, ReplogError
 from replog.log.epochs import LeaderEpochCache
-from replog.log.fetch import FetchAnswer, FetchPartition, SessionResponse, SessionRow, answer_of, diverges, read_log
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionRow, answer_of, diverges, read_log
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset
@@ -121,7 +121,7 @@ def _push_at_once(self: leader.fetch_session.FetchSession[Any], tp: TopicPartiti
     request = self.named[tp].request
     leader_or_error = self._host.leader_for_fetch(tp, request)
     if not isinstance(leader_or_error, ErrorCode):
-        self._send(SessionResponse([SessionRow(tp, request, answer_of(leader_or_error.log))], pushed=True))
+        self._send_pushed([SessionRow(tp, request, answer_of(leader_or_error.log))])
 
 
 _mark = leader.fetch_session.FetchSession.mark

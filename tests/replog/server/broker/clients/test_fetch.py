@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from replog.errors import ReplogError
-from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, size_of
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc.codec import WithRecords
@@ -78,7 +78,7 @@ async def test_a_poll_that_ends_empty_needs_no_room_for_an_answer(cluster):
         taken.size = manager.sessions.answers.capacity
         began_s = asyncio.get_running_loop().time()
         response = await consumer.answer(first._replace(max_wait_ms=50, named={}), share, goes_on=True)
-        assert not response.rows
+        assert not response
         assert 0.04 < asyncio.get_running_loop().time() - began_s < ROOM_WAIT_S, "it waits for records, not for room"
     consumer.close()
 
@@ -95,7 +95,7 @@ async def test_all_who_wait_for_a_partition_are_answered_though_few_look_in_one_
             contextlib.closing(ConsumerStream(manager, everything)) as consumer,
             Lease(manager.sessions.answers) as share,
         ):
-            return (await consumer.answer(request, share, goes_on=False)).size
+            return size_of(await consumer.answer(request, share, goes_on=False))
 
     async with asyncio.timeout(10):
         readers = [asyncio.create_task(read()) for _ in range(2 * TOLD_AT_ONCE + 1)]

@@ -9,7 +9,7 @@ import pytest
 from replog.client import Consumer, Record
 from replog.client.consuming import fetcher
 from replog.errors import ErrorCode
-from replog.log.fetch import SessionRequest, SessionResponse
+from replog.log.fetch import SessionRequest, size_of
 from replog.rpc import methods
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.replicas.byte_pool import Lease
@@ -28,10 +28,10 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
 
     answer = ConsumerStream.answer
 
-    async def counted(self: ConsumerStream, request: SessionRequest, share: Lease, *, goes_on: bool) -> SessionResponse:
-        response = await answer(self, request, share, goes_on=goes_on)
-        bytes_by_broker[self._context.config.node_id] += response.size
-        return response
+    async def counted(self: ConsumerStream, request: SessionRequest, share: Lease, *, goes_on: bool) -> Any:
+        rows = await answer(self, request, share, goes_on=goes_on)
+        bytes_by_broker[self._context.config.node_id] += size_of(rows)
+        return rows
 
     monkeypatch.setattr(ConsumerStream, "answer", counted)
     return bytes_by_broker

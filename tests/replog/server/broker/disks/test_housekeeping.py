@@ -10,7 +10,7 @@ import pytest
 from replog.config.topic import TopicConfig
 from replog.log.errors import TooManyOpenFiles
 from replog.log.files import replacing
-from replog.log.indexes.offset_index import OffsetIndex
+from replog.log.indexes.index import OffsetIndex
 from replog.log.retention import delete_old_segments
 from replog.server.broker.disks import housekeeping
 from replog.server.broker.disks.housekeeping import Housekeeping

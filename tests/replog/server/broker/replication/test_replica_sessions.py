@@ -14,7 +14,7 @@ from replog.log.fetch import ANY_TOPIC, CONSUMER, FetchPartition, SessionRequest
 from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_BROKER_EPOCH, BrokerRegistration, PartitionState
-from replog.purgatory.operation import DelayedOperation
+from replog.purgatory.purgatory import DelayedOperation
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import replica_pb2 as pb
