@@ -68,10 +68,6 @@ def min_insync_replicas(configs: Mapping[str, str], rules: Rules) -> int:
     )
 
 
-def leads_something(image: MetadataImage, broker_id: int) -> bool:
-    return bool(image.index.led_by(broker_id))
-
-
 def fence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
     """Fences a broker that is gone or stopped: it leaves every ISR and leads nothing (CT-6, §9.2)."""
     yield _registered(replace(broker, fenced=True, in_controlled_shutdown=False))

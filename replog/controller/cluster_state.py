@@ -145,7 +145,7 @@ class ClusterState:
             want_fence=request.want_fence,
             want_shutdown=request.want_shutdown,
             caught_up=caught_up,
-            leads=request.want_shutdown and broker_events.leads_something(self.image, broker.broker_id),
+            leads=request.want_shutdown and bool(self.image.index.led_by(broker.broker_id)),
             shutdown_seen=broker.in_controlled_shutdown
             and self.sessions.shutdown_seen(broker.broker_id, broker_events.active_brokers(self.image)),
         )

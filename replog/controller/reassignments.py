@@ -10,7 +10,7 @@ from typing import NamedTuple
 from replog.controller.broker_events import Rules, active_brokers, situation
 from replog.controller.decision import Decision, PartitionChanges
 from replog.controller.elections import Situation, Strategy, in_order, settle
-from replog.controller.registration import has_joined
+from replog.controller.registration import replicas_fault
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_LEADER, PartitionState
@@ -38,7 +38,8 @@ def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) ->
             if target is None:
                 changes.put(tp, cancel(tp, state, now))
             else:
-                check_replicas(image, tp, target)
+                if fault := replicas_fault(image, target):
+                    raise _invalid(f"{tp}: {fault}")
                 if throttle < 0:
                     raise ErrorCode.INVALID_REQUEST.error(f"{tp}: throttle {throttle} < 0; leave it out for none")
                 changes.put(tp, start(state, tuple(target), now, throttle))
@@ -46,21 +47,6 @@ def alter(image: MetadataImage, rules: Rules, wanted: Iterable[Reassignment]) ->
             error = refused
         errors.append(error)
     return Decision(changes.made, errors)
-
-
-def check_replicas(image: MetadataImage, tp: TopicPartition, replicas: Iterable[int]) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT unless these are one or more distinct brokers that have joined."""
-    seen: set[int] = set()
-    for replica in replicas:
-        if replica in seen:
-            raise _invalid(f"{tp}: the target names broker {replica} twice")
-        if replica not in image.brokers:
-            raise _invalid(f"{tp}: broker {replica} of the target is not registered; start it, or choose another")
-        if not has_joined(image, image.brokers[replica]):
-            raise _invalid(f"{tp}: broker {replica} of the target has never been active; wait until it is")
-        seen.add(replica)
-    if not seen:
-        raise _invalid(f"{tp}: the target is empty; a partition needs at least one replica")
 
 
 def start(state: PartitionState, target: tuple[int, ...], situation: Situation, throttle: int = 0) -> PartitionState:

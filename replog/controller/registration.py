@@ -172,6 +172,20 @@ def has_joined(image: MetadataImage, broker: BrokerRegistration) -> bool:
     return broker.joined or not broker.fenced or bool(image.index.on_broker(broker.broker_id))
 
 
+def replicas_fault(image: MetadataImage, replicas: Sequence[int]) -> str:
+    """Return "" if these are one or more distinct brokers that have joined, otherwise what is wrong."""
+    seen: set[int] = set()
+    for replica in replicas:
+        if replica in seen:
+            return f"broker {replica} is named twice"
+        seen.add(replica)
+        if replica not in image.brokers:
+            return f"broker {replica} is not registered; start it, or choose another"
+        if not has_joined(image, image.brokers[replica]):
+            return f"broker {replica} has never been active; wait until it is"
+    return "" if replicas else "it needs at least one replica"
+
+
 def unregister(image: MetadataImage, broker_id: int) -> Decision[int]:
     """Forget a broker that will not come back, and its settings. Answers the version at which it is forgotten.
 

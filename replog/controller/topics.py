@@ -9,7 +9,7 @@ from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
 from replog.controller.configs import check_room, checked_configs
 from replog.controller.decision import Decision
 from replog.controller.placement import ReplicaPlacer, Rng
-from replog.controller.registration import has_joined, placeable
+from replog.controller.registration import placeable, replicas_fault
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
@@ -210,17 +210,10 @@ def _manual(
 
 
 def _fault(image: MetadataImage, replicas: tuple[int, ...], factor: int) -> str:
-    unknown: Iterable[int] = sorted(set(replicas) - image.brokers.keys())
-    if not replicas:
-        return "it needs at least one replica"
+    if fault := replicas_fault(image, replicas):
+        return fault
     if len(replicas) != factor:
         return f"it has {len(replicas)} replicas and partition 0 has {factor}; give all the same number"
-    if len(set(replicas)) != len(replicas):
-        return "a broker is named twice"
-    if unknown:
-        return f"broker {next(iter(unknown))} is not registered"
-    if unused := [r for r in replicas if not has_joined(image, image.brokers[r])]:
-        return f"broker {unused[0]} has never been active; wait until it is"
     if not any(image.brokers[r].active for r in replicas):
         return "none of these brokers is active; wait until one is"
     return ""

@@ -6,14 +6,13 @@ ask to be unfenced. Stop (CT-13): hand over leaderships → stop serving and fet
 import asyncio
 import os
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import structlog
-from google.protobuf.descriptor import ServiceDescriptor
 from prometheus_client.core import Metric
 
 from replog.common.acl import Operation
@@ -147,19 +146,14 @@ class Broker:
         quotas = ClientQuotas(self._image.client_quotas, clock)
         self.inspection = InspectionService(self.context, self.replicas, quotas)
         self._log_dirs = LogDirsService(self.context, self.replicas)
-        self._look_ups = LookUps()
         self._room = Room()
-        handlers_of: dict[ServiceDescriptor, Callable[[str], object]] = {
-            methods.PRESENCE: lambda _: PresenceService(self._identity),
-            methods.LOG: lambda listener: LogService(
-                self.manager, self._producer_ids, quotas, self._look_ups, listener
-            ),
-            methods.REPLICA: lambda _: ReplicaService(self.manager),
-            methods.INSPECTION: lambda _: self.inspection,
-            methods.LOG_DIRS: lambda _: self._log_dirs,
-        }
-        for service, handlers in handlers_of.items():
-            self._listening.add(service, handlers, self.context.authorizer)
+        self._look_ups = LookUps()
+        add = partial(self._listening.add, authorizer=self.context.authorizer)
+        add(methods.PRESENCE, lambda _: PresenceService(self._identity))
+        add(methods.LOG, lambda name: LogService(self.manager, self._producer_ids, quotas, self._look_ups, name))
+        add(methods.REPLICA, lambda _: ReplicaService(self.manager))
+        add(methods.INSPECTION, lambda _: self.inspection)
+        add(methods.LOG_DIRS, lambda _: self._log_dirs)
 
     def _backoff(self) -> Backoff:
         return Backoff(self._rng, base_ms=50)
@@ -205,7 +199,7 @@ class Broker:
         self._spawn(self._lifecycle.run())
         self._lifecycle.become(BrokerState.RECOVERY)
         await self._watch.wait_for_version(broker_epoch, METADATA_TIMEOUT_S)
-        self._roles = RoleChanges(
+        roles = self._roles = RoleChanges(
             self.manager,
             logs,
             self._fetchers,
@@ -214,14 +208,14 @@ class Broker:
             lambda: self._lifecycle.standing.want_shutdown,
             self._backoff(),
         )
-        self.context.throttle.is_urgent = self._is_waited_for
+        self.context.throttle.is_urgent = lambda: self._watch.has_news or roles.waiting > 0  # they may say who leads
         self.inspection.serve(logs)
         flusher = LogFlusher(self.manager, logs, self._fetchers)
         self._spawn(flusher.run())
         self._spawn(self.manager.sessions.cold_reads.run(directory.path for directory in logs.directories))
-        await self._roles.apply_image()
-        self._spawn(self._roles.make_coming())
-        self._spawn(self._roles.retry())
+        await roles.apply_image()
+        self._spawn(roles.make_coming())
+        self._spawn(roles.retry())
         moves = ReplicaMoves(self.manager, logs, flusher)
         self._log_dirs.serve(logs, moves)
         self.replicas.started = True
@@ -230,7 +224,7 @@ class Broker:
         self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
         again = Backoff(self._rng, FIRST_MS, LAST_MS)
-        self._spawn(Reopening(self.manager, logs, self._roles, self._placed, again).run())
+        self._spawn(Reopening(self.manager, logs, roles, self._placed, again).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._listening.set_serving(True)
         await self._tell_ready()
@@ -297,11 +291,6 @@ class Broker:
         """Tell health checks whether another broker may be restarted, as far as this one is concerned."""
         running = self._lifecycle.standing.state is BrokerState.RUNNING
         await self._listening.set_serving(running and not self._image.index.behind_on(self.config.node_id), READY)
-
-    def _is_waited_for(self) -> bool:
-        """Return True if newer metadata than those being applied wait: they may say who leads."""
-        assert self._roles is not None
-        return self._watch.has_news or self._roles.waiting > 0
 
     def _on_controller_heard(self) -> None:
         self.replicas.failure_detector.controller_ms = self._clock.monotonic_ms()

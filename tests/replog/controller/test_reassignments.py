@@ -172,11 +172,11 @@ def test_reassignments_under_way_are_listed_until_they_are_done(five):
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ([], "empty"),
-        ([11, 12, 11], "broker 11 twice"),
-        ([11, 99], "broker 99 of the target is not registered"),
-        ([11, -1], "broker -1 of the target"),
-        (list(range(11, 20_000)), "broker 16 of"),
+        ([], "at least one replica"),
+        ([11, 12, 11], "broker 11 is named twice"),
+        ([11, 99], "broker 99 is not registered"),
+        ([11, -1], "broker -1 is not registered"),
+        (list(range(11, 20_000)), "broker 16 is not registered"),
     ],
 )
 def test_a_target_that_cannot_be_is_refused_and_the_others_of_the_request_go_on(five, target, words):
