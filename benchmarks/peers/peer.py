@@ -1,4 +1,4 @@
-"""The interface of a system in a benchmark: it runs on fresh data, and its client produces and consumes as ordered."""
+"""A cluster in a benchmark: it runs on fresh data, and its client produces and consumes as ordered."""
 
 import asyncio
 import contextlib
@@ -42,8 +42,13 @@ class DescribedPartition(NamedTuple):
     isr: frozenset[int]
 
 
-class Peer(ABC):
-    """One system, whose data is in the directory `home`. Its construction or its start may raise CannotRun."""
+class ClusterPeer(ABC):
+    """A controller and `BROKERS`, each a process, with default settings and data in the directory `home`. Its client is
+    a process that takes orders (`benchmarks.beside`), which have the names of methods here.
+
+    Its construction or its start may raise CannotRun. Between `start` and `close` it runs without a client. Calls have
+    no deadlines, but a measurement has.
+    """
 
     name: str
     defaults: Settings  # its producer's
@@ -51,46 +56,6 @@ class Peer(ABC):
 
     @abstractmethod
     def __init__(self, home: Path) -> None: ...
-
-    @abstractmethod
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """Run the system and its client."""
-
-    @property
-    @abstractmethod
-    def pids(self) -> Mapping[str, int]:
-        """The ids of all its processes while it runs; `CLIENT` is the one that produces and consumes."""
-
-    @abstractmethod
-    async def make(self, topic: str) -> None:
-        """Create a topic with `PARTITIONS`, and wait until it can be written."""
-
-    @abstractmethod
-    async def end(self, topic: str) -> None:
-        """Release a topic that is not needed any more."""
-
-    @abstractmethod
-    async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
-        """Return the seconds until all records are acknowledged. The producer chooses their partitions."""
-
-    @abstractmethod
-    async def pace(
-        self, topic: str, record_bytes: int, records: int, per_second: float, settings: Settings
-    ) -> Sequence[float]:
-        """Return the seconds from when each record was due to its acknowledgement. The n-th is due at n / `per_second`,
-        whatever happens to others, in partition n % `PARTITIONS`."""
-
-    async def consume(self, topic: str, record_bytes: int, records: int) -> float:
-        """Return the seconds until all records are read, from the beginning."""
-        raise NotImplementedError(f"{self.name} has no consumer")
-
-
-class ClusterPeer(Peer):
-    """A controller and `BROKERS`, each a process, with default settings. Its client is a process that takes orders
-    (`benchmarks.beside`), which have the names of methods here.
-
-    Between `start` and `close` it runs without a client. Calls have no deadlines, but a measurement has.
-    """
 
     @abstractmethod
     async def start(self) -> None:
@@ -122,6 +87,7 @@ class ClusterPeer(Peer):
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
+        """Run the system and its client."""
         try:
             await self.start()
             async with self.beside() as self.client:
@@ -135,28 +101,34 @@ class ClusterPeer(Peer):
 
     @property
     def pids(self) -> Mapping[str, int]:
+        """The ids of all its processes while it runs; `CLIENT` is the one that produces and consumes."""
         return {**self.members, CLIENT: self.client.pid}
 
     async def make(self, topic: str) -> None:
+        """Create a topic with `PARTITIONS`, and wait until it can be written."""
         await self.create(topic, PARTITIONS)
         while len(described := await self.describe(topic)) < PARTITIONS or not in_sync(described):
             await asyncio.sleep(POLL_S)
 
-    async def end(self, topic: str) -> None:
+    async def end(self, topic: str) -> None:  # noqa: B027 (there is nothing to do)
         """Keep it: its files would be removed a minute after a deletion, while other rows are measured."""
 
     async def produce(self, topic: str, record_bytes: int, records: int, settings: Settings) -> float:
+        """Return the seconds until all records are acknowledged. The producer chooses their partitions."""
         work = {"record_bytes": record_bytes, "records": records, "settings": self.options(settings)}
         return float((await self.client.order("produce", topic=topic, **work))["seconds"])
 
     async def pace(
         self, topic: str, record_bytes: int, records: int, per_second: float, settings: Settings
     ) -> Sequence[float]:
+        """Return the seconds from when each record was due to its acknowledgement. The n-th is due at n / `per_second`,
+        whatever happens to others, in partition n % `PARTITIONS`."""
         work = {"record_bytes": record_bytes, "records": records, "settings": self.options(settings)}
         answer = await self.client.order("pace", topics={topic: PARTITIONS}, per_second=per_second, **work)
         return answered(answer)
 
     async def consume(self, topic: str, record_bytes: int, records: int) -> float:
+        """Return the seconds until all records are read, from the beginning."""
         answer = await self.client.order("consume", topic=topic, partitions=PARTITIONS, records=records)
         return float(answer["seconds"])
 

@@ -7,6 +7,7 @@ Run it with `make bench-quick`, which fails then. Both write into memory if ther
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness import benchmark_parser, parsed, publish, table
@@ -57,9 +58,8 @@ def main() -> int:
         parser.error(f"{options.stored} is not there to compare with: make it with --store, as `make bench` does")
     if MEMORY.is_dir():
         tempfile.tempdir = str(MEMORY)
-    report, _ = rounds_of(
-        dict.fromkeys((ReplogPeer, RawPeer), (rows.BULK, PACED)), options.rounds, options.seconds, note
-    )
+    peers: dict[rows.Kind, Sequence[rows.Row]] = dict.fromkeys((ReplogPeer, RawPeer), (rows.BULK, PACED))
+    report, _ = rounds_of(peers, options.rounds, options.seconds, note)
     now = guarded(report)
     if options.store:
         options.json = options.stored

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from benchmarks.peers.peer import CLIENT, Peer, Settings
+from benchmarks.peers.peer import CLIENT, Settings
 
 FRAME = struct.Struct(">II")  # payload length, CRC
 OFFSET = struct.Struct(">Q")  # follower → leader: next byte wanted; leader → client: messages committed
@@ -196,8 +196,9 @@ def _connect(address: tuple[str, int], role: bytes) -> socket.socket:
     return connection
 
 
-class RawPeer(Peer):
-    """One log, with messages of 1 MiB or of a record, and this process as its client; there is no consumer."""
+class RawPeer:
+    """One log, with messages of 1 MiB or of a record, and this process as its client, with the methods of a
+    `ClusterPeer`; there is no consumer."""
 
     name = "raw sockets"
     defaults = Settings()
@@ -250,6 +251,9 @@ class RawPeer(Peer):
         self, topic: str, record_bytes: int, records: int, per_second: float, settings: Settings
     ) -> Sequence[float]:
         return await asyncio.to_thread(self._pace, record_bytes, records, per_second)
+
+    async def consume(self, topic: str, record_bytes: int, records: int) -> float:
+        raise NotImplementedError(f"{self.name} have no consumer")
 
     def _produce(self, message_bytes: int, messages: int) -> float:
         """Send messages as fast as they are acknowledged, `IN_FLIGHT` at a time. Return the seconds that it took."""

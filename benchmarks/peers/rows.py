@@ -7,7 +7,8 @@ from statistics import median
 
 from benchmarks.beside import Figures
 from benchmarks.harness import CpuMeter, Latency, table
-from benchmarks.peers.peer import CLIENT, Peer, Settings
+from benchmarks.peers.peer import CLIENT, ClusterPeer, Settings
+from benchmarks.peers.raw import RawPeer
 
 KIB, MIB = 1 << 10, 1 << 20
 RECORD_BYTES = {100: "100 B", KIB: "1 KiB", 10 * KIB: "10 KiB"}
@@ -21,6 +22,8 @@ Rounds = dict[str, list[dict[str, Figures]]]
 """Each system's rounds, which have the figures of each row under the row's key."""
 
 Pick = Callable[[Figures], float]
+Peer = ClusterPeer | RawPeer
+Kind = type[ClusterPeer] | type[RawPeer]
 
 
 @dataclass(frozen=True)

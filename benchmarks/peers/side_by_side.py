@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from benchmarks.beside import Figures
 from benchmarks.harness import Note, benchmark_parser, fill_page_cache, homes, parsed, precise_loop, publish
 from benchmarks.peers.kafka import KafkaPeer
-from benchmarks.peers.peer import CannotRun, Peer
+from benchmarks.peers.peer import CannotRun
 from benchmarks.peers.raw import RawPeer
 from benchmarks.peers.replog import OtherReplogPeer, ReplogPeer, SecureReplogPeer
 from benchmarks.peers.rows import (
@@ -21,6 +21,8 @@ from benchmarks.peers.rows import (
     LARGE,
     MEASURED,
     PACED_BY_DEFAULTS,
+    Kind,
+    Peer,
     Produce,
     Rounds,
     Row,
@@ -28,7 +30,7 @@ from benchmarks.peers.rows import (
     shown,
 )
 
-PEERS: dict[type[Peer], Sequence[Row]] = {
+PEERS: dict[Kind, Sequence[Row]] = {
     ReplogPeer: (*MEASURED, BULK),
     OtherReplogPeer: (*MEASURED, BULK),
     SecureReplogPeer: (Produce(KIB, LARGE), *PACED_BY_DEFAULTS, CONSUMED),
@@ -71,9 +73,7 @@ async def _warm_up(peer: Peer, *, consuming: bool) -> None:
     await peer.end("warm-up")
 
 
-def rounds_of(
-    peers: Mapping[type[Peer], Sequence[Row]], rounds: int, seconds: float, note: Note
-) -> tuple[Rounds, list[str]]:
+def rounds_of(peers: Mapping[Kind, Sequence[Row]], rounds: int, seconds: float, note: Note) -> tuple[Rounds, list[str]]:
     """Run all systems in turn, and return report and errors; one that cannot run, or a failed turn, is left out."""
     kinds = list(peers)
     report: Rounds = {kind.name: [] for kind in kinds}

@@ -14,13 +14,13 @@ from replog.cli.options import (
     Configs,
     DeleteConfigs,
     OutputFormat,
+    check,
     name_values,
     settings_line,
 )
 from replog.command.app import App
 from replog.command.output import Format, note, print_rows
 from replog.common.acl import CLUSTER_NAME, WILDCARD, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
-from replog.errors import ErrorCode
 
 app = App(help="Say who may do what: add, list and remove ACLs.")
 
@@ -78,8 +78,8 @@ def add(
     """Add ACLs, all or none. Those that exist stay.
 
     Example: `replog acl add --allow-principal User:ann --operation Read --topic flights`"""
-    _check(topic or cluster, "name --topic or --cluster")
-    _check(allow_principal or deny_principal, "name --allow-principal or --deny-principal")
+    check(topic or cluster, "name --topic or --cluster")
+    check(allow_principal or deny_principal, "name --allow-principal or --deny-principal")
     acls = list(
         _acls(
             _resources(topic, cluster, pattern),
@@ -138,14 +138,14 @@ def remove(
     """Remove the ACLs that `add` would add; with `--force` and no principal all of a resource.
 
     Example: `replog acl remove --allow-principal User:ann --operation Read --topic flights`"""
-    _check(topic or cluster, "name --topic or --cluster")
+    check(topic or cluster, "name --topic or --cluster")
     resources = _resources(topic, cluster, pattern)
     operations = _operations(operation, producer, consumer)
     if allow_principal or deny_principal:
         sides = _sides(allow_principal, allow_host, deny_principal, deny_host)
         filters = [AclFilter(*acl) for acl in _acls(resources, sides, operations or [Operation.ALL])]
     else:
-        _check(force, "name --allow-principal or --deny-principal; or say --force to remove all ACLs of the resource")
+        check(force, "name --allow-principal or --deny-principal; or say --force to remove all ACLs of the resource")
         filters = [
             AclFilter(*resource, operation=each) for resource in resources for each in operations or [Operation.ANY]
         ]
@@ -186,15 +186,10 @@ def _operations(named: list[str] | None, producer: bool, consumer: bool) -> list
     wanted = [*(PRODUCER if producer else ()), *(CONSUMER if consumer else ())]
     for name in named or ():
         operation = known.get(name.upper().replace("_", ""))
-        _check(operation, f"--operation {name!r} is none of {', '.join(each.name for each in known.values())}")
+        check(operation, f"--operation {name!r} is none of {', '.join(each.name for each in known.values())}")
         assert operation is not None
         wanted.append(operation)
     return list(dict.fromkeys(wanted))
-
-
-def _check(sound: object, remedy: str) -> None:
-    if not sound:
-        raise ErrorCode.INVALID_REQUEST.error(remedy)
 
 
 def client_quota(

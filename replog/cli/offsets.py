@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from replog.cli.asking import ask, named_partitions
-from replog.cli.options import BootstrapServer, OutputFormat, number
+from replog.cli.options import BootstrapServer, OutputFormat, check, number
 from replog.cli.reassignment_plan import is_number
 from replog.command.app import App
 from replog.command.output import Format, print_rows
@@ -42,8 +42,8 @@ def get(
     * `replog offsets get --topic flights`
     * `replog offsets get --topic flights --time 1700000000000`"""
     when = TIMES.get(time)
-    if when is None and number_in(time) is None:
-        raise ErrorCode.INVALID_REQUEST.error(f"--time {time[:60]!r} is no time; use latest, earliest or 1700000000000")
+    remedy = "is no time; use latest, earliest or 1700000000000"
+    check(when is not None or number_in(time) is not None, f"--time {time[:60]!r} {remedy}")
 
     async def looked_up(admin: Any) -> dict[TopicPartition, Any]:
         wanted = await named_partitions(admin, topic, partition)
@@ -82,8 +82,8 @@ def delete(
 
     * `replog records delete --topic flights --partition 0 --before 5000`
     * `replog records delete --topic flights --before end`"""
-    if (file is None) == (topic is None or before is None):
-        raise ErrorCode.INVALID_REQUEST.error("use --topic with --before, or --offset-json-file")
+    named = topic is not None and before is not None
+    check((file is None) == named, "use --topic with --before, or --offset-json-file")
     end = END if before == "end" else None
     if before is not None and end is None and number_in(before) is None:
         raise ErrorCode.INVALID_REQUEST.error(

@@ -85,6 +85,12 @@ def forget_locally(bootstrap: str | None, broker_id: int) -> None:
         LocalCluster(directory).forget(broker_id)
 
 
+def check(sound: object, remedy: str) -> None:
+    """Raises INVALID_REQUEST, which says what to give, unless the options are `sound`."""
+    if not sound:
+        raise ErrorCode.INVALID_REQUEST.error(remedy)
+
+
 def name_values(settings: list[str], option: str) -> dict[str, str]:
     """Parse `NAME=VALUE` arguments. Raises INVALID_CONFIG."""
     parsed: dict[str, str] = {}

@@ -10,7 +10,7 @@ import typer
 
 from replog.cli.asking import ask, at_stake, by_hand, log_ends_of, topics_named
 from replog.cli.cluster import LOG_DIRS, log_dir_row
-from replog.cli.options import BootstrapServer, OutputFormat, number, seconds
+from replog.cli.options import BootstrapServer, OutputFormat, check, number, seconds
 from replog.cli.reassignment_plan import Assignment, Planner, assignment_of, from_json, to_json
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
@@ -57,10 +57,8 @@ def elect(
     Example: `replog partition elect --topic flights --election-type preferred`"""
     from replog.client import ElectionType
 
-    if (topic is None) != everything or (partition and everything):
-        raise ErrorCode.INVALID_REQUEST.error(
-            "elect where? Use --topic, optionally with --partition, or --all-topic-partitions"
-        )
+    where = "elect where? Use --topic, optionally with --partition, or --all-topic-partitions"
+    check((topic is None) == everything and not (partition and everything), where)
     chosen = [TopicPartition(topic, number) for number in partition] if topic is not None and partition else None
     if kind == "unclean" or (topic is not None and chosen is None):
         described = _described(bootstrap, topic)
@@ -105,10 +103,7 @@ def _confirmed(bootstrap: str | None, described: dict[Any, Any], chosen: list[An
         if tp in log_ends:
             note(at_stake(log_ends[tp]))
     if leaderless and not yes:
-        if not sys.stdin.isatty():
-            raise ErrorCode.INVALID_REQUEST.error(
-                "an unclean election may lose acknowledged records; add --yes to accept that"
-            )
+        check(sys.stdin.isatty(), "an unclean election may lose acknowledged records; add --yes to accept that")
         if not typer.confirm("Elect these? Records that they do not have are lost for good.", err=True):
             note("nothing was done")
             raise typer.Exit(PROBLEM_FOUND)
@@ -166,13 +161,13 @@ def reassign(
     * `replog partition reassign --generate > plan.json`
     * `replog partition reassign --plan plan.json --wait > back.json`"""
     named = sum(value is not None for value in (topic, from_broker, plan))
-    _check(named == 1 or (generate and not named), "use --topic with --partition, --plan, --from-broker or --generate")
-    _check(not generate or (topic is None and plan is None), "--generate stands alone or with --from-broker")
-    _check(not verify or plan is not None, "--verify needs --plan")
-    _check(not cancel or from_broker is None, "--cancel needs --topic or --plan")
-    _check(throttle is None or not (cancel or generate or verify), "leave --throttle out: nothing begins to move")
+    check(named == 1 or (generate and not named), "use --topic with --partition, --plan, --from-broker or --generate")
+    check(not generate or (topic is None and plan is None), "--generate stands alone or with --from-broker")
+    check(not verify or plan is not None, "--verify needs --plan")
+    check(not cancel or from_broker is None, "--cancel needs --topic or --plan")
+    check(throttle is None or not (cancel or generate or verify), "leave --throttle out: nothing begins to move")
     if topic is not None:
-        _check(partition is not None, "name the --partition, too")
+        check(partition is not None, "name the --partition, too")
         assert partition is not None
         _reassign_one(TopicPartition(topic, partition), replicas, cancel, wait, timeout, throttle, bootstrap)
     elif plan is not None:
@@ -193,11 +188,6 @@ def reassign(
             note(f"a plan of {len(wanted)} moves; carry it out with: replog partition reassign --plan FILE --wait")
         else:
             _move(wanted, wait, timeout, throttle, bootstrap)
-
-
-def _check(sound: bool, remedy: str) -> None:
-    if not sound:
-        raise ErrorCode.INVALID_REQUEST.error(remedy)
 
 
 async def generated(admin: "Admin", from_broker: int | None) -> Assignment:
@@ -259,7 +249,7 @@ def _reassign_one(
     throttle: int | None,
     bootstrap: str | None,
 ) -> None:
-    _check((replicas is None) == cancel, "use either --replicas or --cancel")
+    check((replicas is None) == cancel, "use either --replicas or --cancel")
     target = None if replicas is None else _brokers(replicas)
 
     async def moved(admin: Any) -> None:
@@ -335,10 +325,8 @@ def move(
     Exit status 1 if `--wait` gave up: the move goes on.
 
     Example: `replog partition move --topic flights --partition 0 --broker 1 --log-dir /disk2/replog --wait`"""
-    if not os.path.isabs(log_dir):
-        raise ErrorCode.INVALID_REQUEST.error(
-            f"--log-dir {log_dir!r} is relative; give the path as `partition log-dirs` shows it"
-        )
+    remedy = "is relative; give the path as `partition log-dirs` shows it"
+    check(os.path.isabs(log_dir), f"--log-dir {log_dir!r} {remedy}")
     log_dir = os.path.normpath(log_dir)
     tp = TopicPartition(topic, partition)
 

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -20,7 +21,7 @@ from replog.cli.options import BootstrapServer, bootstrap_server, number
 from replog.command.ending import PROBLEM_FOUND, given_up_soon
 from replog.command.output import note
 from replog.config.properties import MAX_BATCH_BYTES
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode, ReplogError, codes
 from replog.topic import validate_topic_name
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ CHUNKS_AHEAD = 4
 MAX_LINE_BYTES = 16 << 20
 SHOWN_FAILURES = 5
 PROGRESS_INTERVAL_S = 0.2
+OF_ONE_RECORD = codes("MESSAGE_TOO_LARGE INVALID_RECORD INVALID_TIMESTAMP")
 
 
 def produce(
@@ -95,6 +97,10 @@ def produce(
     )
     if format_ == "json" and (key_separator is not None or null_marker is not None):
         raise typer.BadParameter("JSON has keys and nulls of its own", param_hint="--format json")
+    if file is None and sys.stdin is None:
+        raise ErrorCode.INVALID_REQUEST.error("stdin is closed, so there is nothing to send; give --file")
+    if key_separator == "":
+        raise ErrorCode.INVALID_CONFIG.error("--key-separator is empty; give at least one character")
     separator, null = (text.encode() if text is not None else None for text in (key_separator, null_marker))
     source = _Lines(file, format_ == "json", separator, null)
 
@@ -117,32 +123,25 @@ class Fields(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class _Lines:
     """Lines of a file or of stdin, each a record."""
 
-    def __init__(
-        self, file: Path | None, is_json: bool, key_separator: bytes | None, null_marker: bytes | None = None
-    ) -> None:
-        """Raises INVALID_CONFIG if the separator is empty, INVALID_REQUEST if there is nothing to read."""
-        if file is None and sys.stdin is None:
-            raise ErrorCode.INVALID_REQUEST.error("stdin is closed, so there is nothing to send; give --file")
-        if key_separator == b"":
-            raise ErrorCode.INVALID_CONFIG.error("--key-separator is empty; give at least one character")
-        self._file = file
-        self._is_json = is_json
-        self._key_separator = key_separator
-        self._null_marker = null_marker
+    file: Path | None
+    is_json: bool
+    key_separator: bytes | None
+    null_marker: bytes | None
 
     def fields(self, line: bytes) -> Fields:
         """Parse a line. Raises INVALID_RECORD if it has no separator, or is no JSON."""
-        if self._is_json:
+        if self.is_json:
             return from_json(line)
-        if self._key_separator is None:
-            return Fields(None, None if line == self._null_marker else line)
-        key, separator, value = line.partition(self._key_separator)
+        if self.key_separator is None:
+            return Fields(None, None if line == self.null_marker else line)
+        key, separator, value = line.partition(self.key_separator)
         if not separator:
-            raise ErrorCode.INVALID_RECORD.error(f"no key separator {self._key_separator.decode()!r}")
-        return Fields(key, None if value == self._null_marker else value)
+            raise ErrorCode.INVALID_RECORD.error(f"no key separator {self.key_separator.decode()!r}")
+        return Fields(key, None if value == self.null_marker else value)
 
     async def lines(self) -> AsyncIterator[list[bytes]]:
         """Yields the lines of each read, without their ends. Raises OSError, RECORD_LIST_TOO_LARGE."""
@@ -167,7 +166,7 @@ class _Lines:
         def read() -> None:
             end: bytes | OSError = OSError("the input cannot be read")  # otherwise `lines` could wait for ever
             try:
-                with self._file.open("rb", buffering=0) if self._file else closing(sys.stdin) as file:
+                with self.file.open("rb", buffering=0) if self.file else closing(sys.stdin) as file:
                     while chunk := os.read(file.fileno(), CHUNK_BYTES):
                         asyncio.run_coroutine_threadsafe(queue.put(chunk), loop).result()
                 end = b""
@@ -223,7 +222,16 @@ async def _produce_lines(producer: "Producer", topic: str, partition: int | None
             async for lines in source.lines():
                 for line in lines:
                     number += 1
-                    await _send(producer, topic, partition, source, line, number, outcomes)
+                    try:
+                        key, value, timestamp_ms, headers = source.fields(line)
+                        delivery = await producer.send(topic, value, key, partition, timestamp_ms, headers)
+                    except ReplogError as error:
+                        if error.code not in OF_ONE_RECORD:
+                            raise
+                        error.message = error.message.replace("max_request_bytes=", "--max-request-size=")
+                        outcomes.refused(number, error)
+                    else:
+                        outcomes.sent(number, delivery)
                 if sys.stderr.isatty() and monotonic() - shown > PROGRESS_INTERVAL_S:
                     shown = monotonic()
                     print(f"\r{number} read, {outcomes.acknowledged} acknowledged ", end="", file=sys.stderr)
@@ -235,25 +243,6 @@ async def _produce_lines(producer: "Producer", topic: str, partition: int | None
         seconds = monotonic() - started
         note(f"{outcomes.acknowledged} acknowledged, {outcomes.failed} failed, {seconds:.1f} s")
     return outcomes.failed > 0
-
-
-async def _send(
-    producer: "Producer",
-    topic: str,
-    partition: int | None,
-    source: _Lines,
-    line: bytes,
-    number: int,
-    outcomes: _Outcomes,
-) -> None:
-    try:
-        key, value, timestamp_ms, headers = source.fields(line)
-        outcomes.sent(number, await producer.send(topic, value, key, partition, timestamp_ms, headers))
-    except ReplogError as error:
-        if error.code not in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP):
-            raise
-        error.message = error.message.replace("max_request_bytes=", "--max-request-size=")
-        outcomes.refused(number, error)
 
 
 def from_json(line: bytes) -> Fields:

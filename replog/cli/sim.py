@@ -68,8 +68,20 @@ def replay(
     The verdict comes last, on stderr if the seed passes. Exit status: 0 it passed, 1 it failed.
 
     Example: `replog sim replay --profile storm --seed 42 | less -S`"""
-    if _replay(seed, str(profile), messages, keep):
+    from replog.simulator.runner import work_directory
+    from replog.simulator.simulation import simulate
+
+    trace: list[str] = []
+    with work_directory() as directory:
+        files = directory / f"{profile}-{seed}"
+        outcome = simulate(seed, profile_named(profile), files, messages=messages, on_trace=trace.extend)
+        if keep is not None:
+            shutil.copytree(files, keep / files.name, dirs_exist_ok=True)
+    print("\n".join(trace))
+    if outcome.failed:
+        print(f"\n{outcome.text}")
         raise typer.Exit(PROBLEM_FOUND)
+    note(f"seed {seed} passed: {outcome.virtual_s:.1f} virtual seconds, {outcome.steps} steps")
 
 
 def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, *, as_json: bool) -> int:
@@ -93,19 +105,15 @@ def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | 
                     failures.append(outcome)
     finally:
         totals.wall_s = time.monotonic() - started
-        _tell(totals, failures, as_json)
+        if as_json:
+            print(json.dumps({**totals.plain(), "failures": [asdict(failure) for failure in failures]}, indent=2))
+        else:
+            _print(totals, failures)
     if failures:
         return PROBLEM_FOUND
     if reason := vacuous(profile_named(profile), totals.seeds, totals.exercised):
         note(reason)
     return VACUOUS if reason else 0
-
-
-def _tell(totals: "SeedTotals", failures: "list[SeedOutcome]", as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({**totals.plain(), "failures": [asdict(failure) for failure in failures]}, indent=2))
-    else:
-        _print(totals, failures)
 
 
 def _print(totals: "SeedTotals", failures: "list[SeedOutcome]") -> None:
@@ -122,22 +130,3 @@ def _print(totals: "SeedTotals", failures: "list[SeedOutcome]") -> None:
         print(f"\nseed {failure.seed} failed\n{failure.text}")
     if len(failures) > SHOWN_FAILURES:
         print(f"\nand {len(failures) - SHOWN_FAILURES} more failed; replay them one by one")
-
-
-def _replay(seed: int, profile: str, messages: bool, keep: Path | None) -> bool:
-    """Return True if the seed failed."""
-    from replog.simulator.runner import work_directory
-    from replog.simulator.simulation import simulate
-
-    trace: list[str] = []
-    with work_directory() as directory:
-        files = directory / f"{profile}-{seed}"
-        outcome = simulate(seed, profile_named(profile), files, messages=messages, on_trace=trace.extend)
-        if keep is not None:
-            shutil.copytree(files, keep / files.name, dirs_exist_ok=True)
-    print("\n".join(trace))
-    if outcome.failed:
-        print(f"\n{outcome.text}")
-    else:
-        note(f"seed {seed} passed: {outcome.virtual_s:.1f} virtual seconds, {outcome.steps} steps")
-    return outcome.failed
