@@ -82,28 +82,33 @@ async def test_what_several_brokers_have_in_common_is_said_once():
     assert refused.value.message.count("reached") == 1
 
 
-def test_an_older_answer_does_not_bring_the_old_leader_back():
-    view = ClusterView()
-    view.apply(answer(leader=2, epoch=5, version=20))
-    view.apply(answer(leader=1, epoch=4, version=19))
-    assert view.leader(TP) == Leader(2, "127.0.0.1:9002", 5)
-    view.apply(answer(leader=1, epoch=6, version=21))
-    assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 6)
-
-
-def test_an_older_answer_does_not_take_away_a_topic_that_was_made_since():
-    view = ClusterView()
-    view.apply(answer(leader=2, epoch=5, version=20))
+def gone(version: int = 0) -> log_pb2.GetMetadataResponse:
     unknown = log_pb2.TopicMetadata(topic="t", error_code=common_pb2.UNKNOWN_TOPIC_OR_PARTITION)
-    view.apply(log_pb2.GetMetadataResponse(cluster_id="c", metadata_version=19, topics=[unknown]))
-    assert view.leader(TP) == Leader(2, "127.0.0.1:9002", 5)
+    return log_pb2.GetMetadataResponse(cluster_id="c", metadata_version=version, topics=[unknown])
 
 
-def test_a_topic_created_anew_starts_with_its_own_epochs():
+@pytest.mark.parametrize(
+    ("answers", "leader"),
+    [
+        pytest.param([answer(2, 5, version=20), answer(1, 4, version=19)], Leader(2, "127.0.0.1:9002", 5), id="older"),
+        pytest.param([answer(2, 5, version=20), answer(1, 6, version=21)], Leader(1, "127.0.0.1:9001", 6), id="newer"),
+        pytest.param(
+            [answer(2, 5, version=20), gone(19)], Leader(2, "127.0.0.1:9002", 5), id="older, without the topic"
+        ),
+        pytest.param([answer(1, 1), gone()], None, id="topic gone"),
+        pytest.param(
+            [answer(2, 5), answer(1, 0, topic_id=b"B" * 16)], Leader(1, "127.0.0.1:9001", 0), id="topic made again"
+        ),
+        pytest.param([answer(1, 5), answer(-1, 6)], None, id="no leader"),
+        pytest.param([answer(1, 5), answer(7, 6)], None, id="leader without an address"),
+    ],
+)
+def test_the_leader_is_the_one_of_the_newest_answer(answers, leader):
     view = ClusterView()
-    view.apply(answer(leader=2, epoch=5))
-    view.apply(answer(leader=1, epoch=0, topic_id=b"B" * 16))
-    assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 0)
+    for each in answers:
+        view.apply(each)
+    assert view.leader(TP) == leader
+    assert ("t" in view.topics) == (answers[-1] != gone())
 
 
 def test_another_cluster_begins_with_its_own_versions_and_has_none_of_the_topics():
@@ -113,22 +118,6 @@ def test_another_cluster_begins_with_its_own_versions_and_has_none_of_the_topics
     assert (view.topics, view.brokers) == ({}, {})
     view.apply(answer(leader=1, epoch=0, version=4, cluster_id="another"))
     assert view.leader(TP) == Leader(1, "127.0.0.1:9001", 0)
-
-
-def test_no_leader_is_none_and_so_is_one_without_an_address():
-    view = ClusterView()
-    view.apply(answer(leader=-1, epoch=5))
-    assert view.leader(TP) is None
-    view.apply(answer(leader=7, epoch=6))
-    assert view.leader(TP) is None
-
-
-def test_a_topic_that_is_gone_is_forgotten():
-    view = ClusterView()
-    view.apply(answer(leader=1, epoch=1))
-    gone = log_pb2.TopicMetadata(topic="t", error_code=common_pb2.UNKNOWN_TOPIC_OR_PARTITION)
-    view.apply(log_pb2.GetMetadataResponse(topics=[gone]))
-    assert view.topics == {}
 
 
 def test_bootstrap_addresses_are_read_once_each_from_text_or_list():

@@ -1,4 +1,4 @@
-"""Small inputs that announce much, run as a process with little memory that prints what goes wrong (`test_attacks`)."""
+"""Small inputs that announce much, run as a process with little memory that prints what goes wrong (`test_parsers`)."""
 
 import gzip
 import resource

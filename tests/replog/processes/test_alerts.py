@@ -7,10 +7,8 @@ cluster had lasted for an hour and more.
 import re
 import shutil
 import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +21,7 @@ from replog.errors import ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
+from tests.replog.processes.test_older_store import Cluster
 from tests.replog.waiting import until
 
 RULES = Path(__file__).parents[3] / "deploy" / "prometheus" / "replog.rules.yml"
@@ -110,33 +109,11 @@ def _lasting(series: str, begin: Samples, end: Samples) -> str:
     return f"{first:.9f}{(end[series] - first) / (MINUTES - 1):+.9f}x{MINUTES - 1}"
 
 
-@contextmanager
-def running_controller(cluster: LocalCluster) -> Iterator[None]:
-    """Without the patience of `up`: nobody follows it."""
-    settings = cluster.home(cluster.state.controller) / "controller.properties"
-    process = subprocess.Popen([sys.executable, "-m", "replog.cli", "controller", "--config", str(settings)])
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def copied(store: Path, to: Path) -> Path:
-    to.mkdir(exist_ok=True)
-    for old in to.glob("metadata.sqlite*"):
-        old.unlink()
-    for path in store.glob("metadata.sqlite*"):
-        shutil.copy(path, to)
-    return to
-
-
 def test_each_fault_fires_its_alerts_and_its_end_ends_them(tmp_path):
-    cluster = LocalCluster(tmp_path / "cluster", brokers=3)
+    cluster = Cluster(tmp_path / "cluster", brokers=3)
     one, home = tmp_path / "cluster" / "broker-1", tmp_path / "cluster" / "broker-3" / "data"
     one.mkdir(parents=True)
     (one / "broker.properties").write_text(f"log.dirs={one / 'data'},{one / 'disk'}\n")
-    store = tmp_path / "cluster" / "controller" / "data"
     seen = Observer(cluster)
 
     with cluster, SyncAdmin(cluster.bootstrap) as admin:
@@ -185,7 +162,7 @@ def test_each_fault_fires_its_alerts_and_its_end_ends_them(tmp_path):
 
         cluster.kill("controller")
         seen.saw("ProcessGone", "NoActiveController")
-        older = copied(store, tmp_path / "older")
+        older = cluster.copy_store("older")
         cluster.up()
         cluster.wait_for_full_isr()
         seen.saw()
@@ -202,12 +179,12 @@ def test_each_fault_fires_its_alerts_and_its_end_ends_them(tmp_path):
 
         admin.create_topic("late", partitions=1, replication_factor=3)
         cluster.kill("controller")
-        newest = copied(store, tmp_path / "newest")
-        copied(older, store)
-        with running_controller(cluster):
+        newest = cluster.copy_store("newest")
+        cluster.put_back(older)
+        with cluster.running("controller"):
             until(lambda: seen.sum_of("replog_controller_store_behind") == 1, "a controller that is told so")
             seen.saw("StoreBehind", "NoActiveController")
-        copied(newest, store)
+        cluster.put_back(newest)
         cluster.up()
         cluster.wait_for_full_isr()
         seen.saw()

@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import grpc
 import pytest
 from google.rpc import code_pb2
+from grpc.aio import AioRpcError, Metadata
 
 from replog.errors import RETRIABLE, ErrorCode, ReplogError
 from replog.rpc.generate import PROTO
+from replog.rpc.grpcio.status import from_rpc_error
 from replog.rpc.status import GRPC_CODES, to_status
 from replog.rpc.v1 import common_pb2
 
@@ -43,3 +46,17 @@ def test_whoever_knows_only_grpcs_codes_asks_again_when_it_helps(contract):
     assert again == {"UNKNOWN_TOPIC_OR_PARTITION", "UNKNOWN_TOPIC_ID"}, "which may be wrong names, too"
     in_vain = {name for name, (does, code) in contract.items() if does == "fatal" and code in PASSES}
     assert in_vain == {"OPERATION_NOT_ATTEMPTED", "INVALID_UPDATE_VERSION", "NEW_LEADER_ELECTED"}, "of brokers"
+
+
+def test_a_call_that_ended_while_a_message_was_written_is_asked_again():
+    """grpc.aio loses the status then."""
+    error = AioRpcError(grpc.StatusCode.INTERNAL, Metadata(), Metadata(), details="Internal error from Core")
+    failure = from_rpc_error(error, "127.0.0.1:9092")
+    assert failure.code is ErrorCode.NETWORK_EXCEPTION
+    assert failure.code in RETRIABLE
+    assert "127.0.0.1:9092" in failure.message
+
+
+def test_any_other_internal_error_is_none_that_is_asked_again():
+    error = AioRpcError(grpc.StatusCode.INTERNAL, Metadata(), Metadata(), details="a defect")
+    assert from_rpc_error(error, "127.0.0.1:9092").code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,9 +1,11 @@
-"""Tasks that nobody waits for: what ends them is heard of, unless it may be missed."""
+"""Tasks that nobody waits for, and streams that post by tasks."""
 
 import asyncio
 import gc
 from typing import Any
 
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.pump import MAX_UNSENT, Pump
 from replog.rpc.tasks import for_good, may_fail_unheard
 
 
@@ -30,3 +32,37 @@ async def test_what_may_be_missed_is_no_complaint():
     await asyncio.wait([may_fail_unheard(fail())])
     gc.collect()
     assert not complaints
+
+
+class Broken(Pump):
+    """Messages come; none goes out, and then the stream fails for its sender."""
+
+    waits_for_peer = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = asyncio.Event()
+        self.came = [1, 2, 3]
+
+    async def send(self, message: object) -> None:
+        await self.fails.wait()
+        raise ReplogError(ErrorCode.NETWORK_EXCEPTION, "the peer is gone")
+
+    async def receive(self) -> int | None:
+        return self.came.pop(0) if self.came else None
+
+
+async def test_a_reader_that_waits_for_its_peer_to_take_answers_hears_the_end_when_they_cannot_go_out():
+    stream, handled = Broken(), []
+
+    def handle(message: int) -> None:
+        handled.append(message)
+        stream.post(message)
+
+    reading = asyncio.create_task(stream.each(handle))
+    while len(handled) < MAX_UNSENT:
+        await asyncio.sleep(0)
+    stream.fails.set()
+    async with asyncio.timeout(10):
+        await reading
+    assert handled == [1, 2, 3]

@@ -1,23 +1,29 @@
-"""The page and the summary, without Spark and without a browser."""
+"""The page, its plots, the summary, and the files they are stored in; without Spark and without a browser."""
 
 import base64
 import hashlib
 import itertools
 import json
 import re
+import resource
+import signal
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from replog.command.output import bytes_text
 from spark_jobs.audit import overview, report
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, unsettled
 from spark_jobs.audit.overview import STATES, SYMBOLS, states
+from spark_jobs.audit.pictures import Lane, Mark, Plot, plots
 from spark_jobs.audit.report import SYMBOLS as VERDICT_SYMBOLS
-from spark_jobs.audit.report import html_report
-from spark_jobs.audit.results import summary
+from spark_jobs.audit.report import html_report, write_report
+from spark_jobs.audit.results import FINDINGS_SCHEMA, finding_record, summary, write_findings
 from spark_jobs.audit.text import MAX_TEXT, number, printable
+from spark_jobs.replicas.describe import Replica
 from tests.spark_jobs.audit import samples
 from tests.spark_jobs.audit.page import Element, check
 
@@ -269,3 +275,72 @@ def test_numbers_are_grouped(count, text):
 )
 def test_bytes_have_units(count, text):
     assert bytes_text(count) == text
+
+
+def replica(end: int) -> Replica:
+    return Replica(1, "t", 0, 0, end, end, 1000, 1)
+
+
+@pytest.mark.parametrize("span", [(0, 1), (0, 7), (3, 11), (0, 1_482_310), (10**12, 10**12 + 3)])
+def test_axes_have_a_few_round_ticks(span):
+    places = Plot("t-0", (), *span).ticks()
+    assert 1 <= len(places) <= 9
+    assert span[0] <= places[0] <= places[-1] <= span[1]
+
+
+@pytest.mark.parametrize(
+    ("marks", "shown"),
+    [
+        ([(500_000, 500_019)], [(0, 1_000_000), (499_990, 500_030)]),
+        ([(0, 800_000)], [(0, 1_000_000)]),
+        ([], [(0, 1_000_000)]),
+    ],
+)
+def test_a_close_up_is_shown_only_of_what_would_be_a_line(marks, shown):
+    found = tuple(Mark(1, "GAP", first, last, True) for first, last in marks)
+    lane = Lane(1, replica(1_000_000), (), found)
+    assert [(plot.low, plot.high) for plot in plots("t-0", [lane])] == shown
+
+
+def test_boxes_that_would_hide_each_other_are_one_that_leads_to_who_is_blamed():
+    marks = (Mark(1, "GAP", 100, 109, False), Mark(2, "BIT_ROT", 112, 113, True), Mark(3, "GAP", 900, 909, True))
+    lane = Lane(1, replica(1000), ((3, 500),), marks)
+    (plot, *_) = plots("t-0", [lane])
+    assert [(box.first, box.last, box.lead.number) for box in plot.boxes(lane)] == [(100, 113, 2), (900, 909, 3)]
+    assert list(plot.epochs(lane)) == [(None, 0, 500), (3, 500, 1000)]
+
+
+@pytest.fixture
+def little_room() -> Iterator[None]:
+    """Files may not be larger than 50 kB, as on a disk that is about full."""
+    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_findings_are_stored_under_the_names_of_the_summary(tmp_path):
+    findings = samples.sample().findings
+    write_findings(findings, tmp_path / "findings.parquet")
+    stored = pq.read_table(tmp_path / "findings.parquet")
+    assert stored.schema == FINDINGS_SCHEMA
+    assert stored.to_pylist() == [finding_record(finding) for finding in findings]
+
+
+def test_no_findings_are_an_empty_table(tmp_path):
+    write_findings([], tmp_path / "findings.parquet")
+    stored = pq.read_table(tmp_path / "findings.parquet")
+    assert (stored.num_rows, stored.schema) == (0, FINDINGS_SCHEMA)
+
+
+def test_what_does_not_fit_on_the_disk_replaces_nothing(tmp_path, request):
+    write_report(samples.consistent(), tmp_path)
+    before = {name: (tmp_path / name).read_text() for name in ("summary.json", "report.html")}
+    request.getfixturevalue("little_room")
+    with pytest.raises(OSError, match="File too large") as refused:
+        write_report(samples.large(2000, 200), tmp_path)
+    assert refused.value.errno is not None
+    assert {name: (tmp_path / name).read_text() for name in before} == before
+    assert json.loads(before["summary.json"])["verdict"] == "CONSISTENT"
+    pq.read_table(tmp_path / "findings.parquet" / "findings.parquet")

@@ -1,4 +1,4 @@
-"""A segment that is checked in parts: every batch and every fault once, as of the whole, wherever it is cut."""
+"""A segment that is checked in parts: every batch and every fault once, as of the whole; and which rows are wanted."""
 
 import random
 import struct
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from replog.log.formats.batch import iterate_batches
 from spark_jobs.replicas import parts
+from spark_jobs.replicas.checks import Ranges
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment
@@ -83,3 +84,14 @@ def test_a_part_is_never_shorter_than_its_size(tmp_path):
     assert parts_of(segment, segment.size + 1) == [Part(0, 1, segment.size + 1)]
     assert len(parts_of(segment, segment.size // 2 - 1)) == 2
     assert parts.PART_BYTES < 1 << 30
+
+
+def test_a_batch_is_wanted_if_it_has_an_offset_of_any_range():
+    rng = random.Random(5)
+    for _ in range(300):
+        ranges = [(first, first + rng.randrange(6)) for first in rng.choices(range(40), k=rng.randrange(8))]
+        asked = Ranges(ranges)
+        for first in range(50):
+            for last in range(first, first + 4):
+                expected = any(first <= end and last >= begin for begin, end in ranges)
+                assert asked.overlap(first, last) == expected, (ranges, first, last)

@@ -1,4 +1,5 @@
-"""Whatever goes wrong: each acknowledged record is in the log once and in order, and every other at most once (§7)."""
+"""Whatever goes wrong: each acknowledged record is in the log once and in order, and every other at most once
+(§7). What is said to be surely not in the log is not there, and who may not write asks seldom."""
 
 import asyncio
 import random
@@ -7,7 +8,10 @@ import pytest
 
 from replog.client import DeliveryFailed, Producer
 from replog.client.producing.idempotence import MAX_EPOCH, ProducerId
-from tests.replog.client.network import ADDRESSES, Network, VirtualLoop
+from replog.common.backoff import Backoff
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.methods import Method
+from tests.replog.client.network import ADDRESSES, Network, VirtualLoop, _Channel
 
 RECORDS = 400
 
@@ -66,3 +70,98 @@ def test_each_record_once_and_in_order(seed, tmp_path):
     assert kept == list(acknowledged), "lost, or out of order"
     assert all(offset in (-1, values.index(value)) for value, offset in acknowledged.items())
     assert not [value for value, may_be_appended in failed.items() if not may_be_appended and value in values]
+
+
+AFTER_THE_APPEND = (  # what a leader answers to a produce that waits for its replicas, if the topic is still there
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
+
+
+class Answering(Network):
+    """Appends the first batch and answers an error all the same; whatever comes after that is refused."""
+
+    after_append: ErrorCode
+
+    def append(self, address: str, records: bytes) -> tuple[ErrorCode, int]:
+        if self.log.log_end_offset:
+            return ErrorCode.NOT_ENOUGH_REPLICAS, -1
+        assert super().append(address, records)[0] is ErrorCode.NONE
+        return self.after_append, -1
+
+
+class Refusing(Network):
+    """Refuses every batch, and appends none."""
+
+    def append(self, address: str, records: bytes) -> tuple[ErrorCode, int]:
+        return ErrorCode.NOT_ENOUGH_REPLICAS, -1
+
+
+def failure(network: Network) -> DeliveryFailed:
+    """Send one record through `network`, and return why it failed."""
+    network.trouble = False
+
+    async def send() -> DeliveryFailed:
+        async with Producer("one:1", transport=network, delivery_timeout_ms=3000) as producer:  # type: ignore[arg-type]
+            producer._sender._backoff = Backoff(random.Random(0), 1000, 1000)  # so no try is under way at the deadline
+            with pytest.raises(DeliveryFailed, match="not delivered in 3 s; last error: NOT_ENOUGH_REPLICAS") as failed:
+                await producer.send_and_wait("t", b"x", partition=0)
+        return failed.value
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        failed = runner.run(send())
+    network.log.close()
+    return failed
+
+
+def test_a_record_that_every_try_refused_is_surely_not_in_the_log_pr_12(tmp_path):
+    network = Refusing(tmp_path / "t-0", random.Random(1))
+    assert not failure(network).may_be_appended
+    assert network.values() == []
+
+
+@pytest.mark.parametrize("code", AFTER_THE_APPEND, ids=lambda code: code.name)
+def test_an_error_after_the_append_leaves_the_outcome_open_whatever_later_tries_are_told_pr_12(tmp_path, code):
+    network = Answering(tmp_path / "t-0", random.Random(1))
+    network.after_append = code
+    assert failure(network).may_be_appended
+    assert network.values() == [b"x"]
+
+
+class Denying(Network):
+    asked = 0
+
+    def connect(self, address: str) -> _Channel:
+        return _DenyingChannel(self, address)
+
+
+class _DenyingChannel(_Channel):
+    async def call(self, method: Method, request: object, timeout_s: float) -> object:
+        if method.handler_name == "init_producer_id":
+            self._network.asked += 1  # type: ignore[attr-defined]
+            assert self._network.asked < 100, "it asks without a pause"  # type: ignore[attr-defined]
+            raise ReplogError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no")
+        return await super().call(method, request, timeout_s)
+
+
+def test_one_that_is_denied_its_id_asks_once_for_each_batch_and_not_without_a_pause(tmp_path):
+    loop = VirtualLoop()
+    network = Denying(tmp_path, random.Random(1))
+    network.trouble = False
+
+    async def denied() -> None:
+        async with Producer("one:1", transport=network) as producer:  # type: ignore[arg-type]
+            began = loop.time()
+            for number in range(20):
+                with pytest.raises(DeliveryFailed, match="CLUSTER_AUTHORIZATION_FAILED"):
+                    await producer.send_and_wait("t", b"x")
+                assert network.asked == number + 1
+            assert loop.time() - began > 5
+
+    try:
+        loop.run_until_complete(denied())
+    finally:
+        loop.close()
+        network.log.close()

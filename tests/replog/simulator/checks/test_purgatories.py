@@ -1,10 +1,14 @@
-"""Delayed operations that outlive their deadline: INV-19, broken by hand, and nearly broken."""
+"""Operations that outlive their deadline, and sessions that forget what a reader lacks: by hand, and nearly."""
 
+from leader.consumer_session import ConsumerSession
 from leader.delayed_produce import DelayedProduce, PendingProduce
+from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest
+from replog.log.offsets import Isolation
+from replog.metadata.values import NO_BROKER_EPOCH
 from replog.purgatory.purgatory import DelayedOperation
 from replog.simulator.checks.broker_check import PURGATORY_STEPS
 from replog.topic import TopicPartition
-from tests.leader.replicas import TP
+from tests.leader.replicas import ONE_MIB, TP
 from tests.replog.simulator.checks.tiny import TinyWorld, violates
 
 
@@ -80,3 +84,47 @@ async def test_inv_19_nobody_tells_a_produce_that_its_records_are_committed(worl
     _steps(world, 40)  # nearly: it may be told yet
     with violates("INV-19", "what a produce on t-0 waits for came 100 ms ago"):
         _steps(world, 60)
+
+
+def _consumer(world: TinyWorld) -> ConsumerSession:
+    """It waits on broker 2, a follower, at the end of what is committed."""
+    manager = world.brokers[2].manager
+    session = ConsumerSession(manager.sessions, manager.replicas, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
+    end = world.hosted(2).log.high_watermark
+    for named in ({TP: FetchPartition(end, ONE_MIB)}, {}):
+        request = SessionRequest(
+            CONSUMER, NO_BROKER_EPOCH, 5000, 1, ONE_MIB, named, isolation=Isolation.HIGH_WATERMARK, rack=""
+        )
+        session.on_request(request)
+        assert session.ask(request, world.clock.now_ms, ONE_MIB) is None
+        if named:
+            session.answer(world.clock.now_ms, ONE_MIB)
+    return session
+
+
+async def test_inv_19_nobody_marks_what_a_consumer_has_not_read(world):
+    """INV-19, by FE-14 (KAFKA-14334)."""
+    _consumer(world)
+    _steps(world, 100, 2)
+    world.append(1)
+    world.commit(1, 2, 3)
+    with violates("INV-19", "broker 2: nothing of t-0 is due to a reader at 5"):
+        _steps(world, 1, 2)
+
+
+def _told(world: TinyWorld) -> ConsumerSession:
+    """A consumer's session that was told of a committed record."""
+    session = _consumer(world)
+    world.append(1)
+    world.commit(1, 2, 3)
+    session.mark(TP)
+    return session
+
+
+async def test_inv_19_nobody_tells_a_fetch_that_there_is_something_to_read(world):
+    """INV-19, by PG-6."""
+    _told(world)
+    for _ in range(2):
+        _steps(world, 30, 2)
+    with violates("INV-19", "broker 2: what a fetch waits for came"):
+        _steps(world, 30, 2)

@@ -1,11 +1,14 @@
-"""In the end everything agrees: INV-21, broken by hand, and nearly broken."""
+"""In the end everything agrees. What is broken before that is judged as it is: mended, it may look sound."""
 
 import pytest
 
+from replog.client.producing.accumulator import RecordMetadata
 from replog.log.errors import LogStorageError
+from replog.simulator.history import ProducerSend
+from replog.simulator.runtime.process import DEAD
 from tests.damage.vocabulary import flip
-from tests.leader.replicas import state
-from tests.replog.simulator.checks.tiny import violates
+from tests.leader.replicas import TP, state
+from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
 
 
 def test_inv_21_a_record_is_not_committed(world):
@@ -44,3 +47,48 @@ def test_inv_21_a_log_that_has_failed_is_no_rest(world):
         log.roll()
     with violates("INV-21", "broker 1 serves a log that has failed"):
         world.checker.at_the_end()
+
+
+NOBODY = state(leader=-1, epoch=1, partition_epoch=1, isr=())
+
+
+def _with_records_below(world: TinyWorld, *ends: int) -> None:
+    """Nobody leads or is in sync, and each broker is back with what its disk has left."""
+    world.record(NOBODY)
+    for broker_id, end in enumerate(ends, 1):
+        world.losses[broker_id] = 1
+        world.start(broker_id, f"0:0-{end - 1}")
+        world.step(broker_id)
+
+
+def test_what_is_sound_is_sound_while_brokers_are_dead(world):
+    world.checker.before_healing()
+    world._processes[2].state = DEAD
+    world.checker.before_healing()
+
+
+@pytest.mark.parametrize(("ends", "is_lost"), [((3, 3, 3), True), ((3, 5, 3), False), ((5, 5, 5), False)])
+def test_inv_11_somebody_has_all_that_was_committed_where_nobody_is_in_sync(ends, is_lost, tmp_path):
+    world = three(tmp_path, "0:0-4")
+    _with_records_below(world, *ends)
+    if is_lost:
+        with violates("INV-11", "no replica has all that was committed below 5"):
+            world.checker.before_healing()
+    else:
+        world.checker.before_healing()
+
+
+def test_what_no_step_is_known_to_have_touched_is_looked_at_too(world):
+    world.step(2)
+    world.hosted(2).log.truncate_fully_and_start_at(9)
+    with violates("INV-11", "broker 2's log starts at 9"):
+        world.checker.before_healing()
+
+
+def test_inv_17_clients_are_judged_by_what_they_have_seen_so_far(world):
+    for value in (b"one", b"other"):
+        send = ProducerSend("producer-1", TP, value, -1, True, 1.0)
+        world.history.sends.append(send)
+        world.history.acknowledged(send, RecordMetadata(TP.topic, TP.partition, 1, 0), 2.0)
+    with violates("INV-17"):
+        world.checker.before_healing()
