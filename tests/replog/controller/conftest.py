@@ -195,7 +195,7 @@ class Cluster:
         request = Heartbeat(claim, version, fence, shutdown, tuple(offline), reports)
         answer = self.do(self.state.heartbeat(request, self.now_ms))
         if answer.should_shutdown:
-            self.state.let_go(broker_id)
+            self.state.sessions.end(broker_id)
         return answer
 
     def reports(self, broker_id):
