@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_382,
 }
 FILES = 549
-TESTS = 74_697
+TESTS = 74_924
 RESULTS = 304
 PAGES, WORDS = 24, 44_240
 
