@@ -9,10 +9,10 @@ import replog.log.recovery
 from follower.partition_follower import PartitionFollower
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_directory import LogDirectory
+from replog.log.durable import DurableLog
 from replog.log.epochs import LeaderEpochCache
 from replog.log.fetch import FetchPartition
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
-from replog.log.log import Log
 from replog.log.producers.recovery import LoadingProducers
 from replog.log.producers.state import ProducerStateManager
 from replog.server.clock import TrustedTime
@@ -73,7 +73,7 @@ def _fetch_as_if_flushed(self: PartitionFollower, *arguments: Any) -> FetchParti
 _next_fetch = PartitionFollower.next_fetch
 
 
-def _flush_by_a_timer(self: Log) -> None:
+def _flush_by_a_timer(self: DurableLog) -> None:
     if self.config.flush_messages == 1:
         asyncio.get_running_loop().call_later(BEFORE_ANYBODY_HEARS_S, _have_flushed, self)
 
@@ -81,7 +81,7 @@ def _flush_by_a_timer(self: Log) -> None:
 BEFORE_ANYBODY_HEARS_S = 0.0001
 
 
-def _have_flushed(log: Log) -> None:
+def _have_flushed(log: DurableLog) -> None:
     if log.failure is None:
         log.on_flush_due()
 
@@ -123,14 +123,14 @@ VARIANTS = [
     Variant(
         "late-flush-timer",
         "disks",
-        (Log, "promised_offset", property(lambda self: self.log_end_offset)),
-        (Log, "ask_for_flush", _flush_by_a_timer),
+        (DurableLog, "promised_offset", property(lambda self: self.log_end_offset)),
+        (DurableLog, "ask_for_flush", _flush_by_a_timer),
     ),
     Variant(
         "flush-messages-ignored",
         "power",
-        (Log, "promised_offset", property(lambda self: self.log_end_offset)),
-        (Log, "ask_for_flush", lambda self: None),
+        (DurableLog, "promised_offset", property(lambda self: self.log_end_offset)),
+        (DurableLog, "ask_for_flush", lambda self: None),
     ),
     Variant("any-clock-deletes", "clocks", (TrustedTime, "may_delete_ms", lambda self: self.clock.wall_ms())),
     Variant("producers-forgotten", "stragglers", (LoadingProducers, "finish", _no_producers)),
