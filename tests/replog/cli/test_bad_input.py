@@ -83,7 +83,7 @@ REFUSED = [
             ("", "either --replicas or --cancel"),
             ("--replicas 1,x", "'x' is no broker id"),
             ("--replicas ''", "'' is no broker id"),
-            ("--replicas 1,1", "broker 1 twice"),
+            ("--replicas 1,1", "broker 1 is named twice"),
             ("--replicas 1,9", "broker 9"),
             ("--cancel --throttle 9", "leave --throttle out"),
             (f"--replicas 1 --throttle {1 << 63}", "--throttle"),
