@@ -52,10 +52,10 @@ class Listening:
         self.address = addresses[first]
         self.endpoints = {name: addresses[name] for name in others}
 
-    async def set_serving(self, serving: bool, service: str = "") -> None:
-        """Set the answer of health checks, for a service such as READY or for the whole process."""
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        """Set the answer of health checks for these services; by default for all, and the whole process."""
         for server in self._servers.values():
-            await server.set_serving(serving, service)
+            await server.set_serving(serving, *services)
 
     def connections(self) -> Metric:
         """Return the number of connections of each listener whose transport knows it."""
