@@ -21,6 +21,7 @@ from replog.config.topic import topic_config
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Log, Method
+from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition, validate_topic_name
@@ -170,9 +171,8 @@ class Metadata:
 
         Raises NETWORK_EXCEPTION if no broker answers."""
         self.life.check(closed_too=False)
-        if self._refreshing is None:
-            self._refreshing = asyncio.create_task(self._refresh())
-            self._refreshing.add_done_callback(self._refreshed)
+        if self._refreshing is None or self._refreshing.done():  # joining one that is done does not give way
+            self._refreshing = may_fail_unheard(self._refresh())
         await asyncio.shield(self._refreshing)
 
     async def topic(self, name: str, timeout_s: float) -> TopicView:
@@ -296,8 +296,3 @@ class Metadata:
             await self.fetch(dict.fromkeys((*self._wanted, *self._looked_for)) or None)
         finally:
             self._last_refresh = loop.time()
-
-    def _refreshed(self, task: "asyncio.Task[None]") -> None:
-        self._refreshing = None
-        if not task.cancelled():
-            task.exception()  # otherwise asyncio would complain if no waiter is left

@@ -23,7 +23,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_779,
     "replog/cli": 3_885,
-    "replog/client": 4_969,
+    "replog/client": 4_963,
     "replog/command": 482,
     "replog/common": 396,
     "replog/config": 752,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_382,
 }
 FILES = 550
-TESTS = 74_924
+TESTS = 74_942
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

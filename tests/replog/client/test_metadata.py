@@ -57,6 +57,24 @@ def test_a_batch_fits_the_limits_of_its_topic_in_any_notation_they_are_stored(co
     assert view.topics["t"].max_batch_bytes == size
 
 
+async def test_a_topic_that_is_looked_for_at_the_moment_when_a_refresh_ends_is_found(cluster):
+    await cluster.start_broker(1)
+    metadata = Metadata(cluster.brokers[1].address, H2Transport(), random.Random(1))
+    ends = asyncio.get_running_loop().create_future()
+    metadata.on_change = lambda: ends.done() or ends.set_result(None)
+
+    async def look_for_it():
+        await ends  # after the last step of the refresh, and before anybody is told that it is done
+        return await metadata.topic("t", 10.0)
+
+    looking = asyncio.create_task(look_for_it())
+    await asyncio.sleep(0)
+    await metadata.refresh()
+    await cluster.create_topic("t", replication_factor=1)
+    assert (await looking).partitions.keys() == {0}
+    await metadata.close()
+
+
 async def test_that_there_are_no_metadata_is_logged_once_until_there_are_some_again(cluster, caplog):
     await cluster.start_broker(1)
     metadata = Metadata(cluster.brokers[1].address, H2Transport(), random.Random(1))
