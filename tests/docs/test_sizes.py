@@ -21,7 +21,7 @@ LINES = {
     "pyspark_replog_indexes": 5,
     "pyspark_replog_replicas": 5,
     "replog": 244,
-    "replog/chaos": 1_779,
+    "replog/chaos": 1_784,
     "replog/cli": 3_885,
     "replog/client": 4_963,
     "replog/command": 482,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_382,
 }
 FILES = 550
-TESTS = 74_942
+TESTS = 74_968
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 
