@@ -107,7 +107,7 @@ class Run:
         try:
             await self._world.until(lambda: "; ".join(filter(None, waiting())), ACKNOWLEDGED_TIMEOUT_S, failure)
         except Starved as starved:  # a machine that serves one client has the time for each
-            if not all(waiting()):
+            if 0 < sum(map(bool, waiting())) < len(CLIENTS):
                 raise AssertionError(str(starved)) from starved
             raise
 
