@@ -11,7 +11,6 @@
 | classes of faults | `faults.py` |
 | the last entries of an offset index | `index_files.py` |
 | every batch of a segment, judged by `replog.log_tools.checker` | `segment_check.py` |
-| the same in parts, for large segments | `parts.py` |
 | files that change while they are read, which is no damage | `moving.py` |
 | the index entries of a segment, against batch headers | `index_check.py` |
 | the data source of the audit: one pass over segments, of one kind of check | `checks.py` |

@@ -11,7 +11,6 @@ from replog.log_tools.checker.indexes import read_indexes
 from replog.log_tools.checker.segment import SegmentChecker
 from spark_jobs.replicas.faults import FileFault, capped
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
-from spark_jobs.replicas.parts import WHOLE, Borders, Part
 
 
 class Batch(NamedTuple):
@@ -25,42 +24,27 @@ class Batch(NamedTuple):
     size: int
 
 
-def check_segment(
-    segment: ReplicaSegment, log_start: int, *, crc: bool, part: Part = WHOLE
-) -> Iterator[Batch | FileFault]:
+def check_segment(segment: ReplicaSegment, log_start: int, *, crc: bool) -> Iterator[Batch | FileFault]:
     """Yield every sound batch, and every fault of the segment's log and indexes. Raises OSError if a file cannot be
-    read. Without `crc` no payload is read, except where something does not fit. Over all parts, every batch and every
-    fault comes once, but the limit of listed faults is that of each part.
+    read. Without `crc` no payload is read, except where something does not fit.
     """
-    return capped(_check(segment, log_start, part, crc))
+    return capped(_check(segment, log_start, crc))
 
 
-def _check(segment: ReplicaSegment, log_start: int, part: Part, crc: bool) -> Iterator[Batch | Fault]:
+def _check(segment: ReplicaSegment, log_start: int, crc: bool) -> Iterator[Batch | Fault]:
     indexes = read_indexes(segment)
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
         # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
         checkpoint = segment.epochs()
-
-        def new_checker() -> SegmentChecker:
-            return SegmentChecker(segment, indexes, epoch_checker(checkpoint, log_start), crc=crc)
-
-        borders = Borders(segment, indexes, log, new_checker)
-        begin = borders.find(part)
-        if begin is None:
-            return  # the part before reads on to the next border
-        later = (borders.find(part._replace(number=number)) for number in range(part.number + 1, part.of))
-        end = next(filter(None, later), None)
-        if part.number == 0:
-            yield from indexes.shape_faults()
-        else:
-            begin.checker.own(begin.following)
-        for item in begin.checker.run(log, begin.position, None if end is None else end.position):
+        checker = SegmentChecker(segment, indexes, epoch_checker(checkpoint, log_start), crc=crc)
+        yield from indexes.shape_faults()
+        for item in checker.run(log):
             if isinstance(item, Fault):
                 yield item
                 continue
             position, header = item
             yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
-        yield from begin.checker.finish(log) if end is None else begin.checker.leave(end.following)
+        yield from checker.finish(log)
 
 
 def epoch_checker(checkpoint: EpochCheckpoint, log_start: int) -> EpochChecker:

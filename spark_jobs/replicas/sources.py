@@ -5,7 +5,7 @@
 
 docs/spark.md describes their options and columns.
 
-An input partition is a part of a segment, a segment, or a few small ones; for `replog_replicas` and `replog_epochs` it
+An input partition is a segment, or a few small ones; for `replog_replicas` and `replog_epochs` it
 is a broker, or one of its directories. Memory is bounded, however large a segment is.
 """
 
@@ -23,7 +23,6 @@ from spark_jobs.replicas.faults import UNREADABLE, FileFault
 from spark_jobs.replicas.files import ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import Point, index_points
 from spark_jobs.replicas.moving import settled
-from spark_jobs.replicas.parts import WHOLE, Part, parts_of
 from spark_jobs.replicas.readers import ReplicaReader, ReplicaSource, Row, SegmentReader, packed, place_of, signed
 from spark_jobs.replicas.segment_check import Batch, check_segment
 
@@ -68,45 +67,35 @@ class _StoreReader(ReplicaReader):
         raise NotImplementedError
 
 
-class PartWork(NamedTuple):
-    """A part of a segment to read, and the log start of its replica."""
+class SegmentWork(NamedTuple):
+    """A segment to read, and the log start of its replica."""
 
     segment: ReplicaSegment
     log_start: int
-    part: Part
 
     @property
     def size(self) -> int:
-        return min(self.segment.size, self.part.size)
+        return self.segment.size
 
 
-class _PartReader(SegmentReader):
+class _ItemReader(SegmentReader):
     def partitions(self) -> Sequence[InputPartition]:
         listed = self.listed()
-        partitions = packed(
-            PartWork(segment, files.log_start, part)
-            for files in listed
-            for segment in files.segments
-            for part in self._parts(segment)
-        )
+        partitions = packed(SegmentWork(segment, files.log_start) for files in listed for segment in files.segments)
         partitions[0].unlisted += [files for files in listed if files.error is not None]
         return partitions
 
-    def rows(self, work: PartWork) -> Iterator[Row]:
+    def rows(self, work: SegmentWork) -> Iterator[Row]:
         segment = work.segment
         place = place_of(segment).values()
-        for item in settled(lambda now, start: self._items(PartWork(now, start, work.part)), segment, work.log_start):
+        for item in settled(self._items, segment, work.log_start):
             if isinstance(item, FileFault):
                 yield self.fault_row(segment, item)
             else:
                 yield (*place, *self._values(item), None, None, None)
 
-    def _parts(self, segment: ReplicaSegment) -> list[Part]:
-        """Return the parts in which a segment is read."""
-        return [WHOLE]
-
-    def _items(self, work: PartWork) -> Iterator[Any]:
-        """Yield the items of this work that become rows, and its faults."""
+    def _items(self, segment: ReplicaSegment, log_start: int) -> Iterator[Any]:
+        """Yield the items of a segment that become rows, and its faults."""
         raise NotImplementedError
 
     def _values(self, item: Any) -> Row:
@@ -154,9 +143,9 @@ class EpochsSource(ReplicaSource):
     reads = _EpochsReader
 
 
-class _IndexesReader(_PartReader):
-    def _items(self, work: PartWork) -> Iterator[Point | FileFault]:
-        return index_points(work.segment, work.log_start, [])
+class _IndexesReader(_ItemReader):
+    def _items(self, segment: ReplicaSegment, log_start: int) -> Iterator[Point | FileFault]:
+        return index_points(segment, log_start, [])
 
     def _values(self, item: Point) -> Row:
         return item.position, item.offset, item.offset, None, item.kind, item.slot, signed(item.value)
@@ -174,16 +163,13 @@ class IndexesSource(ReplicaSource):
     reads = _IndexesReader
 
 
-class _BatchesReader(_PartReader):
+class _BatchesReader(_ItemReader):
     def __init__(self, source: ReplicaSource) -> None:
         super().__init__(source)
         self._crc = source.flag("crc", "true")
 
-    def _parts(self, segment: ReplicaSegment) -> list[Part]:
-        return parts_of(segment) if self._crc else [WHOLE]
-
-    def _items(self, work: PartWork) -> Iterator[Batch | FileFault]:
-        return check_segment(work.segment, work.log_start, crc=self._crc, part=work.part)
+    def _items(self, segment: ReplicaSegment, log_start: int) -> Iterator[Batch | FileFault]:
+        return check_segment(segment, log_start, crc=self._crc)
 
     def _values(self, item: Batch) -> Row:
         return item

@@ -129,7 +129,6 @@ def test_the_audit_says_what_and_where_it_is(data, row):
 
 
 def test_all_ways_of_the_audit_say_the_same(data, row):
-    """Long and short ways, and parts of segments."""
     (files,) = DirectoryStore(1, data).partitions(frozenset())
     for segment in files.segments:
         assert not list(differences(segment, 0, random.Random(row.name)))

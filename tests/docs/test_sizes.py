@@ -32,19 +32,19 @@ LINES = {
     "replog/demo": 574,
     "replog/local_cluster": 1_370,
     "replog/log": 8_217,
-    "replog/log_tools": 2_631,
+    "replog/log_tools": 2_562,
     "replog/metadata": 880,
     "replog/purgatory": 140,
-    "replog/rpc": 6_820,
+    "replog/rpc": 6_818,
     "replog/server": 10_053,
     "replog/simulator": 9_276,
-    "spark_jobs": 1_227,
+    "spark_jobs": 1_224,
     "spark_jobs/audit": 3_708,
-    "spark_jobs/records": 1_930,
-    "spark_jobs/replicas": 3_382,
+    "spark_jobs/records": 1_924,
+    "spark_jobs/replicas": 3_233,
 }
-FILES = 550
-TESTS = 74_968
+FILES = 548
+TESTS = 74_851
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

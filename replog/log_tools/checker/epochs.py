@@ -67,11 +67,6 @@ class EpochChecker:
         says = " and ".join("no epoch" if one == NO_EPOCH else f"epoch {one}" for one in sorted(set(said)))
         self._run = EpochRun(position, base, last, epoch, says, lags)
 
-    @property
-    def settled(self) -> bool:
-        """True if all faults of the batches so far are reported."""
-        return (self._run is None or self._run.lags) and self._hidden is None
-
     def finish(self) -> Iterator[EpochRun]:
         """Yield the last run: no more batches follow."""
         self._hidden = None

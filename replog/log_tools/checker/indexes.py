@@ -19,7 +19,6 @@ MAX_INDEX_BYTES = 64 << 20  # one file's: a whole index is held in memory
 MAX_FAULTS = 100  # listed of each class and segment, or part of one: enough to see what happened
 
 _first = itemgetter(1)
-_second = itemgetter(2)
 
 
 class Segment(Protocol):
@@ -48,11 +47,9 @@ class IndexEntries(NamedTuple):
     present: bool
     disordered: dict[int, list[Fault]]  # entries that do not follow the one in a slot, `MAX_FAULTS` at most
 
-    def out_of_order(self, lies: set[int], first: int = -1, end: int = MAX_LONG) -> Iterator[Fault]:
-        """Yield faults of entries that are out of order behind entries in slots from `first` to `end`, except behind
-        wrong ones (`lies`, by slot). Slot -1 stands for the place before the first entry."""
-        faults = (listed for before, listed in self.disordered.items() if first <= before < end and before not in lies)
-        return chain.from_iterable(faults)
+    def out_of_order(self, lies: set[int]) -> Iterator[Fault]:
+        """Yield faults of entries that are out of order, except behind wrong ones (`lies`, by slot)."""
+        return chain.from_iterable(listed for before, listed in self.disordered.items() if before not in lies)
 
 
 class Indexes(NamedTuple):
@@ -83,14 +80,6 @@ class Indexes(NamedTuple):
             before, after = rows[at - 1][0] if at else -1, rows[at][0]
             if before not in self.digests.disordered and doubtful.isdisjoint((before, after)):
                 yield lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position}: no digest is at that offset")
-
-    def from_offset(self, slot: int, offset: int) -> list[int]:
-        """Count the entries of each index before entry `slot` of the offset index, whose batch begins with `offset`."""
-        return [
-            slot,
-            bisect_left(self.times.rows, offset, key=_second),
-            bisect_left(self.digests.rows, offset, key=_first),
-        ]
 
 
 def read_indexes(segment: Segment) -> Indexes:

@@ -20,7 +20,7 @@ _position = itemgetter(2)
 
 
 class SegmentChecker:
-    """Checks the batches of one segment in order, from its beginning or from where `begin` says.
+    """Checks the batches of one segment in order.
 
     Without `crc` no payload is read, except that of a batch that does not fit, as it may be damaged."""
 
@@ -36,27 +36,10 @@ class SegmentChecker:
         self._behind = 0  # slot of the last right entry of the offset index
         self._rot_end = -1  # the end of the last batch with a wrong CRC, if its length is right
 
-    def begin(self, slot: int, offset: int) -> None:
-        """Begin at the batch of entry `slot` of the offset index, which begins with `offset`."""
-        self.next_offset = offset
-        self._ticks.begin(slot, offset)
-
-    def has_come_to(self, offset: int) -> bool:
-        """Return True if it expects `offset` next, wherever it began, and has no more faults to report."""
-        return self.next_offset == offset and self._epochs.settled and self._ticks.known
-
-    def own(self, following: list[int]) -> None:
-        """Leave entries before `following` (`Indexes.from_offset`) to another checker."""
-        self._ticks.own(following)
-
-    def run(self, log: LogFile, position: int, end: int | None = None) -> Iterator[Batch | Fault]:
-        """Check the batches from `position` to `end`. Yield the sound ones, and the faults."""
-        for item in log.walk(position, self._landmarks, end):
+    def run(self, log: LogFile) -> Iterator[Batch | Fault]:
+        """Yield the sound batches, and the faults."""
+        for item in log.walk(0, self._landmarks):
             yield from self._damaged(log, item) if isinstance(item, Break) else self._batch(log, *item)
-
-    def leave(self, following: list[int]) -> Iterator[Fault]:
-        """Yield the last faults where another checker continues, which begins with the entries `following`."""
-        return self._ticks.leave(following)
 
     def finish(self, log: LogFile) -> Iterator[Fault]:
         """Yield the last faults at the end of the segment."""

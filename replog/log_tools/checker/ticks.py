@@ -4,7 +4,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Generator, Iterator
 from operator import itemgetter
 
-from replog.config.properties import MAX_LONG
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from replog.log.formats.batch import BatchHeader
 from replog.log.formats.digest import add_digests, batch_digest
@@ -27,39 +26,20 @@ class Ticks:
         self._offsets, self._times, self._digests = (entries.rows for entries in indexes)
         self._next = [0, 0, 0]
         self._met = 0  # earlier entries of the offset index have been looked at, if not skipped
-        self._own_from = [-1, -1, -1]  # slots: another checker reports the entries before these
         self._open: tuple[int, int, int] | None = None  # the offset entry whose batch, or append, has begun
         self._max_timestamp = -1
         self._indexed = False  # replog has indexed the last batch by offset
         self._latest: int | None = NO_TIMESTAMP  # the time of the last time entry; None: unknown
         self.newest: tuple[int, BatchHeader] | None = None  # the batch with the greatest timestamp
         self.interval = 0  # position of the first batch since the last digest entry
-        self._time_known = True  # `newest` has the greatest timestamp, wherever the walk began
         self._digest: int | None = 0  # the right value of an entry here, if the entry before it is right
         self._other: int | None = None  # the right value if that entry is wrong
-        self._digest_known = True  # the two do not depend on batches before the walk began
         self._digest_from = segment.base
         self._reached = -1  # offset of the last digest entry that was seen
         self._doubtful: set[int] = set()  # slots of digest entries that are wrong, or near unknown batches
         self._alone: list[tuple[int, int, int]] = []  # offset entries that have no digest beside them
         self._lies: dict[str, set[int]] = {suffix: set() for suffix in SUFFIXES}  # wrong slots that disorder others
         self._disordered = {suffix: entries.disordered for suffix, entries in zip(SUFFIXES, indexes, strict=True)}
-
-    def begin(self, slot: int, offset: int) -> None:
-        """Begin at entry `slot` of the offset index, whose batch begins with `offset`."""
-        self._next = self._indexes.from_offset(slot, offset)
-        self._met = slot
-        self._time_known = self._digest_known = False
-        self._digest = self._latest = None
-        self._digest_from = offset
-
-    @property
-    def known(self) -> bool:
-        """True if no later fault depends on batches before the walk began."""
-        times, digests = (self._next[1] < len(self._times), self._next[2] < len(self._digests))
-        if self._alone and digests and self._reached < self._alone[-1][1]:
-            return False  # the digest behind it has yet to be checked
-        return self._open is None and (self._time_known or not times) and (self._digest_known or not digests)
 
     def lost(self, last: int, end: int = 0) -> None:
         """Skip the entries for batches up to offset `last`, which could not be read, or are gone.
@@ -69,7 +49,6 @@ class Ticks:
         falls, the time and digest index go back, too: a walk that begins there must find the same."""
         self._open = self._latest = None
         self._digest = self._other = None
-        self._digest_known = False
         self._digest_from = last + 1
         rows, digests = self._offsets, self._next[2]
         self._next = [
@@ -119,23 +98,9 @@ class Ticks:
             )
         for slot, offset, _ in digests:
             yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} is beyond the last batch", Kind.INDEX_BEYOND)
-        yield from self.leave([len(entries.rows) for entries in self._indexes])
-
-    def leave(self, following: list[int]) -> Iterator[Fault]:
-        """Yield faults for entries out of order behind ours, up to those that are `following`."""
-        ends = self._slots(following)
-        for lies, entries, first, end in zip(self._lies.values(), self._indexes, self._own_from, ends, strict=True):
-            yield from entries.out_of_order(lies, first, end)
-        ours = (entry for entry in self._alone if entry[0] >= self._own_from[0])
-        yield from self._indexes.alone(ours, self._doubtful)
-
-    def own(self, following: list[int]) -> None:
-        """Leave entries before `following` to another checker."""
-        self._own_from = self._slots(following)
-
-    def _slots(self, following: list[int]) -> list[int]:
-        pairs = zip(following, self._indexes, strict=True)
-        return [entries.rows[first][0] if first < len(entries.rows) else MAX_LONG for first, entries in pairs]
+        for lies, entries in zip(self._lies.values(), self._indexes, strict=True):
+            yield from entries.out_of_order(lies)
+        yield from self._indexes.alone(self._alone, self._doubtful)
 
     def _lie(self, suffix: str, slot: int, offset: int, detail: str, kind: Kind = Kind.INDEX_ENTRY) -> Fault:
         if slot in self._disordered[suffix]:
@@ -182,7 +147,7 @@ class Ticks:
         while self._next[1] < len(rows) and rows[self._next[1]][2] <= header.last_offset:
             slot, timestamp, offset = rows[self._next[1]]
             self._next[1] += 1
-            self._time_known, self._latest = True, None
+            self._latest = None
             exact = offset <= self._exact_to
             if not times_batch(header, offset, self._cleaned_to, exact=exact):
                 missing = "no batch ends there" if exact else "no batch has that offset"
@@ -217,7 +182,6 @@ class Ticks:
                 detail = f"digest at offset {offset} is {said:016x}, the batches make {self._other:016x}"
                 yield self._lie(DIGEST_SUFFIX, slot, offset, detail, Kind.DIGEST)._replace(first=self._digest_from)
             else:
-                self._digest_known = self._digest is not None
                 self._other = None
             self._digest = said
             self._digest_from = offset + 1

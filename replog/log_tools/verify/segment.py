@@ -179,7 +179,7 @@ class _SegmentCheck:
         yield from map(self._finding, [*self._indexes.shape_faults(), *self._transactions.faults])
         progress.end_offset = segment.base
         done = last = 0
-        for item in self._checker.run(log, 0):
+        for item in self._checker.run(log):
             if isinstance(item, Fault):
                 yield self._finding(item)
                 continue

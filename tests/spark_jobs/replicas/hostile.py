@@ -22,9 +22,7 @@ from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.index_blocks import index_blocks
 from spark_jobs.replicas.index_check import index_points
 from spark_jobs.replicas.moving import Look, settled
-from spark_jobs.replicas.parts import PART_BYTES
 from spark_jobs.replicas.segment_check import check_segment
-from tests.spark_jobs.replicas.ways import in_parts
 
 MEMORY = 160 << 20  # of address space, beside what the interpreter with its libraries takes
 NAME = f"{0:020d}"
@@ -140,7 +138,7 @@ CELLS = Cells(1 << 20, (3,), 2**62)
 
 
 LOOKS: dict[str, Look[Any]] = {
-    "parts": partial(in_parts, size=PART_BYTES, crc=True),
+    "batches": partial(check_segment, crc=True),
     "headers": partial(check_segment, crc=False),
     "blocks": partial(check_blocks, cells=CELLS, crc=True),
     "header blocks": partial(check_blocks, cells=CELLS, crc=False),

@@ -1,9 +1,12 @@
 """Blocks: which way through a segment is taken, none leaving out a byte. `tests/audit` shows that they add up."""
 
+import random
+
 from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.batch import HEADER_SIZE, iterate_batches
 from spark_jobs.replicas import blocks
 from spark_jobs.replicas.blocks import Cells, block_span, check_blocks
+from spark_jobs.replicas.checks import Ranges
 from spark_jobs.replicas.faults import FileFault
 from tests.damage.vocabulary import flip
 from tests.replog.log.batches import append, client_batch, open_log
@@ -55,3 +58,14 @@ def test_positions_that_an_index_makes_up_do_no_harm_when_they_are_announced(clu
         before = log.headers(0, 3)
         log.will_read([-(2**31), -1, 0, 2**31 - 1, 2**62])
         assert log.headers(0, 3) == before != []
+
+
+def test_a_batch_is_wanted_if_it_has_an_offset_of_any_range():
+    rng = random.Random(5)
+    for _ in range(300):
+        ranges = [(first, first + rng.randrange(6)) for first in rng.choices(range(40), k=rng.randrange(8))]
+        asked = Ranges(ranges)
+        for first in range(50):
+            for last in range(first, first + 4):
+                expected = any(first <= end and last >= begin for begin, end in ranges)
+                assert asked.overlap(first, last) == expected, (ranges, first, last)

@@ -14,8 +14,7 @@ from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.index_check import index_points
-from spark_jobs.replicas.parts import parts_of
-from tests.spark_jobs.replicas.hostile import NAME, a_log_beyond_all_positions, small
+from tests.spark_jobs.replicas.hostile import NAME, small
 
 BATCHES = 1000
 
@@ -29,19 +28,12 @@ def test_hostile_files_are_told_in_little_memory(tmp_path):
     classes = {case: {kind for kinds in told.values() for kind in kinds} for case, told in by_case.items()}
     for case in ("large_indexes", "pipes", "devices", "links_to_themselves"):
         assert classes[case] <= {"UNREADABLE", "sound"}, (case, by_case[case])
-        assert by_case[case]["parts"] == by_case[case]["index blocks"] == ["UNREADABLE"], (case, by_case[case])
+        assert by_case[case]["batches"] == by_case[case]["index blocks"] == ["UNREADABLE"], (case, by_case[case])
     for case in ("a_pipe_for_marks", "offsets_beyond_their_end", "one_segment_twice"):
         assert by_case[case] == {"describe": ["UNREADABLE"]}, case
     for case in ("zeros", "one_batch_of_256_mib", "offsets_at_their_end", "offsets_out_of_64_bits"):
         assert "BIT_ROT" in by_case[case]["blocks"], (case, by_case[case])
     assert "INDEX_LIE" in by_case["nothing_but_lies"]["index blocks"], by_case["nothing_but_lies"]
-
-
-def test_no_parts_are_made_of_what_no_index_can_name(tmp_path):
-    (tmp_path / "t-0").mkdir()
-    a_log_beyond_all_positions(tmp_path / "t-0")
-    (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
-    assert len(parts_of(files.segments[0])) < 10
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

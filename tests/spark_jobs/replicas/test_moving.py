@@ -25,7 +25,6 @@ from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from tests.replog.log.batches import append, open_log
 from tests.spark_jobs.log_directories import batch, path_of, segments
-from tests.spark_jobs.replicas.ways import in_parts
 
 TP = TopicPartition("t", 0)
 
@@ -194,7 +193,7 @@ def test_memory_stays_small_however_large_a_segment_and_its_batches_are(tmp_path
     (segment,) = files.segments
     tracemalloc.start()
     try:
-        items = list(in_parts(segment, 0, 64 << 20, crc=True))
+        items = list(check_segment(segment, 0, crc=True))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

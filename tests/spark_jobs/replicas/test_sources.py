@@ -8,12 +8,10 @@ import pytest
 from pyspark.sql.types import StructType
 
 from replog.errors import ReplogError
-from spark_jobs.replicas import sources
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import ReplicaSegment
-from spark_jobs.replicas.parts import WHOLE, parts_of
 from spark_jobs.replicas.readers import MAX_SEGMENTS, PACKED_BYTES, ReplicaSource, packed
-from spark_jobs.replicas.sources import BatchesSource, EpochsSource, IndexesSource, PartWork, ReplicasSource
+from spark_jobs.replicas.sources import BatchesSource, EpochsSource, IndexesSource, ReplicasSource, SegmentWork
 from tests.spark_jobs.log_directories import Cluster
 
 
@@ -53,15 +51,6 @@ def test_topics_and_replicas_choose(cluster):
         rows = table(EpochsSource, options(cluster, **chosen))
         assert {(row["replica"], row["topic"]) for row in rows} == {(1, "u")}, chosen
     assert {row["replica"] for row in table(EpochsSource, options(cluster, replicas="2,3"))} == {2, 3}
-
-
-def test_a_table_is_the_same_however_its_segments_are_read(cluster, monkeypatch):
-    cluster.patch(2, "t", 24, 70, b"\xff")
-    cluster.cut_out(3, "t", 30)
-    whole = table(BatchesSource, options(cluster))
-    assert {row["fault"] for row in whole} >= {None, "BIT_ROT", "GAP"}
-    monkeypatch.setattr(sources, "parts_of", lambda segment: parts_of(segment, 300))
-    assert table(BatchesSource, options(cluster)) == whole
 
 
 @pytest.mark.parametrize("source", [IndexesSource, BatchesSource])
@@ -112,9 +101,7 @@ def test_directories_may_have_blanks_around_them_and_two_names(cluster):
 
 def test_small_segments_share_an_input_partition_and_large_ones_do_not():
     def sizes(*work: int) -> list[list[int]]:
-        given = (
-            PartWork(ReplicaSegment(DirectoryStore(1, Path()), "t", 0, 0, None, size, 0, 0), 0, WHOLE) for size in work
-        )
+        given = (SegmentWork(ReplicaSegment(DirectoryStore(1, Path()), "t", 0, 0, None, n, 0, 0), 0) for n in work)
         return [[item.size for item in partition.work] for partition in packed(given)]
 
     half = PACKED_BYTES // 2

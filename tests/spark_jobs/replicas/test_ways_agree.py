@@ -1,4 +1,4 @@
-"""The short ways, the long ways and the parts say the same of whatever is there."""
+"""The short and the long ways say the same of whatever is there."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Generated segments and damages; what the short ways, the long ways and the parts say of them must be the same.
+"""Generated segments and damages; what the short and the long ways say of them must be the same.
 
 `python -m tests.spark_jobs.replicas.ways FIRST COUNT` runs as many as one has time for, from a seed on.
 """
@@ -23,7 +23,6 @@ from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_check import Point
-from spark_jobs.replicas.parts import parts_of
 from spark_jobs.replicas.segment_check import Batch, check_segment
 from spark_jobs.replicas.sound import NotSound
 from tests.audit.replica_files import name_records
@@ -32,7 +31,6 @@ from tests.damage.vocabulary import seal
 from tests.replog.log.batches import append, client_batch, open_log
 from tests.replog.log.compaction.compacting import clean
 
-PART_SIZES = (150, 300, 500, 900, 1500, 3000)
 Item = Batch | Block | Point | FileFault
 
 
@@ -100,15 +98,8 @@ def differences(segment: ReplicaSegment, log_start: int, rng: random.Random) -> 
     yield from _index_problems(segment, log_start, rng)
 
 
-def in_parts(segment: ReplicaSegment, log_start: int, size: int, *, crc: bool) -> Iterator[Batch | FileFault]:
-    for part in parts_of(segment, size):
-        yield from check_segment(segment, log_start, crc=crc, part=part)
-
-
 def _batch_problems(segment: ReplicaSegment, log_start: int, rng: random.Random, crc: bool) -> Iterator[str]:
     whole = list(check_segment(segment, log_start, crc=crc))
-    for size in rng.sample(PART_SIZES, 3):
-        yield from _difference(f"parts of {size}", whole, in_parts(segment, log_start, size, crc=crc))
     cells = _cells(segment, rng)
     if not _faults(whole) and rng.random() < 0.5:  # where faults begin late is not told exactly
         cells = replace(cells, begin=segment.base + rng.randrange(60))
