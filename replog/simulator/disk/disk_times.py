@@ -34,7 +34,7 @@ class DiskTimes:
         self._cold: set[tuple[str, int]] = set()  # paths and positions of reads that did not wait for the device
         self._slow: dict[str, float] = {}
         self._stalled: dict[str, float] = {}
-        self._holds_up: dict[str, float] = {}  # the end of each host's stall, which a repair does not move
+        self._holds_up: dict[str, float] = {}  # the end of what began on each bad disk, which a repair does not move
 
     def slow(self, host: str, factor: float) -> None:
         self._slow[host] = factor
@@ -51,7 +51,7 @@ class DiskTimes:
         return host not in self._slow and self._stalled.get(host, 0.0) <= self._loop.time()
 
     def holds_up(self, host: str) -> bool:
-        """Return True if an operation that began during a stall may still wait for its end."""
+        """Return True if an operation that began before the repair may still wait for its end."""
         return self._holds_up.get(host, 0.0) > self._loop.time()
 
     def read(self, process: SimulatedProcess, path: str, position: int, size: int, *, waits: bool) -> None:
@@ -76,3 +76,5 @@ class DiskTimes:
         if host in self._stalled and kind not in _IN_MEMORY:
             seconds += max(0.0, self._stalled[host] - self._loop.time())
         self._loop.spend(kind, seconds, usual_s)
+        if host in self._slow:
+            self._holds_up[host] = max(self._holds_up.get(host, 0.0), self._loop.time())

@@ -59,6 +59,21 @@ def test_a_disk_that_is_healed_during_a_stall_is_sound_once_what_waits_for_it_ha
     assert host.disk.sound("broker-1")
 
 
+def test_a_disk_that_is_healed_is_sound_once_what_began_while_it_was_slow_is_done(host):
+    """Serving, seed 474: a flush in a thread went on for 20 s, and its broker was held to serve."""
+
+    def syncs() -> None:
+        write_atomically(host.home / "file", b"data")
+
+    host.disk.times.slow("broker-1", 100)
+    host.loop.call_soon(lambda: host.loop.run_in_executor(None, syncs), context=host.process.context)
+    host.loop.run_until(host.loop.time() + 0.05)
+    host.disk.heal("broker-1")
+    assert not host.disk.sound("broker-1")
+    host.loop.run_until(host.loop.time() + 2)
+    assert host.disk.sound("broker-1")
+
+
 def test_a_stalled_disk_completes_nothing_until_it_goes_on_except_what_memory_takes(host):
     fd = host.do(os.open, host.home / "file", os.O_RDWR | os.O_CREAT)
     host.disk.times.stall("broker-1", 5.0)
