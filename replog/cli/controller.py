@@ -45,8 +45,7 @@ def controller(context: typer.Context, config: ConfigFile = None, override: Over
 
     parsed = _parsed(config, override)
     with logging.starting(parsed) as started:
-        status = main(parsed, lambda: _parsed(config, override), started)
-    raise typer.Exit(status)
+        main(parsed, lambda: _parsed(config, override), started)
 
 
 @app.command("format")

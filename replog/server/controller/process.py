@@ -4,8 +4,6 @@ import asyncio
 import random
 from collections.abc import Callable
 
-import structlog
-
 from replog.config.listeners import is_every_interface
 from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
@@ -20,24 +18,17 @@ from replog.server.controller.etcd.election import Election
 from replog.server.controller.etcd.store import EtcdStore
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import StoreInThread, VersionConflictError
+from replog.server.controller.store import StoreInThread
 from replog.server.metrics.process import shown_at
 from replog.server.process import in_background, set_up, stop_signals
 from replog.server.slow_steps import SlowSteps
 
-log = structlog.get_logger()
 
+def main(config: ControllerConfig, read: Callable[[], ControllerConfig], started: Callable[[], None]) -> None:
+    """Run until SIGTERM or SIGINT. `read` reads the settings again; `started` is called once it serves.
 
-def main(config: ControllerConfig, read: Callable[[], ControllerConfig], started: Callable[[], None]) -> int:
-    """Run until SIGTERM or SIGINT (0), or until another controller takes its store (1). `read` reads the settings
-    again; `started` is called once it serves. Raises ReplogError if it cannot start."""
-    steps = set_up()
-    try:
-        asyncio.run(run_controller(config, read, steps, lambda _: started()))
-    except VersionConflictError as error:
-        log.error("stopped", reason=str(error))
-        return 1
-    return 0
+    Raises ReplogError if it cannot start, NOT_CONTROLLER if it must not go on: another has taken over its store."""
+    asyncio.run(_run(config, read, started, set_up()))
 
 
 def controller_server(
@@ -62,15 +53,9 @@ def controller_server(
     return ControllerServer(config, store, transport, clock, rng, election)
 
 
-async def run_controller(
-    config: ControllerConfig,
-    read: Callable[[], ControllerConfig],
-    steps: SlowSteps,
-    on_listening: Callable[[str], None],
+async def _run(
+    config: ControllerConfig, read: Callable[[], ControllerConfig], started: Callable[[], None], steps: SlowSteps
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `on_listening` is called with the bound address.
-
-    Raises ReplogError if it cannot start, NOT_CONTROLLER if it must not go on: another has taken over its store."""
     stopped = stop_signals()
     tls = server_tls(config, (config.bound,), Role.CONTROLLER)
     transport = transport_named(config.rpc_transport, tls, config)
@@ -85,7 +70,7 @@ async def run_controller(
             await server.start()  # waits until an etcd answers
             if tls is not None:
                 tls.check_cluster(server.controller.state.image.cluster_id)
-            on_listening(server.address)
+            started()
             await server.wait()
 
     stopping, running = asyncio.create_task(stopped.wait()), asyncio.create_task(run())
