@@ -117,10 +117,10 @@ async def etcd_stores(address):
 
 
 @asynccontextmanager
-async def simulated_etcd():
+async def simulated_etcd(state=None):
     """The address of the simulator's etcd, over a real network."""
     server = H2Transport().listen("127.0.0.1:0")
-    service = EtcdService(EtcdState(), SystemClock())
+    service = EtcdService(state or EtcdState(), SystemClock())
     server.add(methods.ETCD_KV, service)
     server.add(methods.ETCD_LEASE, service)
     try:

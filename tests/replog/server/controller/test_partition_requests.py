@@ -45,19 +45,6 @@ async def test_requests_that_make_no_sense_are_refused_as_a_whole(running, refus
         assert not (await r.service.elect_leaders(pb.ElectLeadersRequest())).partitions, "nothing named, nothing done"
 
 
-async def test_a_reassignment_through_the_service(running):
-    """CT-14."""
-    async with running() as r:
-        await r.start_brokers(1, 2, 3)
-        await r.assigned("t", [1, 2])
-        item = pb.ReassignablePartition(topic="t", partition=0, target=pb.ReplicaAssignment(broker_ids=[2, 3]))
-        request = pb.AlterPartitionReassignmentsRequest(partitions=[item])
-        (result,) = (await r.service.alter_partition_reassignments(request)).partitions
-        assert result.error_code == 0
-        (listed,) = (await r.service.list_partition_reassignments(pb.ListPartitionReassignmentsRequest())).partitions
-        assert (list(listed.replicas), list(listed.adding_replicas)) == ([2, 3, 1], [3])
-
-
 async def test_what_a_request_lists_is_built_lot_by_lot(running, monkeypatch):
     """Other work gets in between, however long the list is."""
     monkeypatch.setattr(service, "LOT", 2)
