@@ -22,7 +22,7 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_784,
-    "replog/cli": 3_885,
+    "replog/cli": 3_884,
     "replog/client": 4_963,
     "replog/command": 482,
     "replog/common": 396,
@@ -36,7 +36,7 @@ LINES = {
     "replog/metadata": 880,
     "replog/purgatory": 140,
     "replog/rpc": 6_818,
-    "replog/server": 10_053,
+    "replog/server": 10_038,
     "replog/simulator": 9_278,
     "spark_jobs": 1_224,
     "spark_jobs/audit": 3_708,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_233,
 }
 FILES = 548
-TESTS = 74_866
+TESTS = 74_401
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -87,11 +87,7 @@ def gives_way(pair: VirtualPair) -> list[bool]:
 def create(pair: VirtualPair, topic: str, partitions: int, *replicas: int) -> None:
     """Until a broker knows it: it may have none of its replicas yet."""
 
-    async def ask() -> None:
-        async with pair.admin(topic) as admin:
-            await admin.create_topic(topic, assignment=[replicas] * partitions)
-
-    pair.run(ask())
+    pair.administer(lambda admin: admin.create_topic(topic, assignment=[replicas] * partitions), name=topic)
 
 
 def made(pair: VirtualPair, topic: str) -> float:

@@ -4,7 +4,6 @@ import asyncio
 import shutil
 from dataclasses import replace
 
-import pytest
 from prometheus_client.core import Metric
 
 from replog.client import Consumer
@@ -37,7 +36,7 @@ async def shown(cluster: InProcessCluster, broker_id: int) -> dict[str, float]:
 
 
 async def test_what_producers_send_is_counted_by_topic_and_in_all(cluster):
-    await cluster.begin(2)
+    await cluster.begin(2, **{"flush.messages": "1"})
     records = batch(b"one", b"two")
     assert (await cluster.produce(TP, records))[0] is ErrorCode.NONE
     now = await shown(cluster, cluster.leader(TP))
@@ -49,9 +48,21 @@ async def test_what_producers_send_is_counted_by_topic_and_in_all(cluster):
     assert now[f"{PREFIX}brokertopicmetrics_totalfetchrequests_total,topic=t"] >= 1
     assert now["kafka_network_requestmetrics_totaltimems_count,request=Produce"] == 1
     assert now["kafka_network_requestmetrics_totaltimems,quantile=0.5,request=Produce"] > 0
+    assert now["kafka_log_logflushstats_logflushrateandtimems_count"] >= 1
+    assert now["kafka_log_logflushstats_logflushrateandtimems,quantile=0.99"] > 0
+    assert 0 < now["replog_open_log_files"] <= now["replog_open_log_files_limit"]
+    log = cluster.log(cluster.leader(TP), TP)
+    for name, value in {"log_size": log.size, "log_logstartoffset": 0, "log_logendoffset": 2}.items():
+        assert now[f"kafka_log_{name},partition=0,topic=t"] == value
     follower = await shown(cluster, 3 - cluster.leader(TP))
     assert follower[f"{PREFIX}brokertopicmetrics_replicationbytesin_total"] == len(records)
     assert follower[f"{PREFIX}brokertopicmetrics_bytesin_total"] == 0
+    leader = cluster.leader(TP)
+    await cluster.delete_topic("t")
+    await eventually(lambda: "t" not in cluster.brokers[leader].manager.context.image.topics)
+    now = await shown(cluster, leader)
+    assert now[f"{PREFIX}brokertopicmetrics_messagesin_total"] == 2, "the sum keeps what a deleted topic had"
+    assert f"{PREFIX}brokertopicmetrics_messagesin_total,topic=t" not in now
 
 
 async def test_what_consumers_take_and_what_is_refused_is_counted(cluster):
@@ -192,17 +203,6 @@ async def test_a_replica_that_a_move_is_adding_makes_nothing_under_replicated(cl
     assert now["kafka_cluster_partition_replicascount,partition=0,topic=t"] == 2
 
 
-async def test_counters_of_a_deleted_topic_go_on_in_the_sum(cluster):
-    await cluster.begin(1)
-    await cluster.produce(TP, batch(b"x"))
-    async with cluster.admin() as admin:
-        await admin.delete_topic("t")
-    await eventually(lambda: "t" not in cluster.brokers[1].manager.context.image.topics)
-    now = await shown(cluster, 1)
-    assert now[f"{PREFIX}brokertopicmetrics_messagesin_total"] == 1
-    assert f"{PREFIX}brokertopicmetrics_messagesin_total,topic=t" not in now
-
-
 async def test_a_controller_shows_the_cluster(cluster):
     await cluster.begin(2)
     prefix = "kafka_controller_kafkacontroller_"
@@ -241,22 +241,3 @@ async def test_a_controller_shows_what_an_audit_said_last(cluster):
         "replog_audit_diverged_partitions": 1,
         "replog_audit_compared_partitions": 3,
     }
-
-
-@pytest.mark.parametrize("name", ["log_size", "log_logstartoffset", "log_logendoffset"])
-async def test_each_replica_has_its_size_and_its_ends(cluster, name):
-    await cluster.begin(1)
-    await cluster.produce(TP, batch(b"x"))
-    now = await shown(cluster, 1)
-    log = cluster.log(1, TP)
-    expected = {"log_size": log.size, "log_logstartoffset": 0, "log_logendoffset": 1}[name]
-    assert now[f"kafka_log_{name},partition=0,topic=t"] == expected
-
-
-async def test_flushes_are_timed(cluster):
-    await cluster.begin(1, **{"flush.messages": "1"})
-    await cluster.produce(TP, batch(b"x"))
-    now = await shown(cluster, 1)
-    assert now["kafka_log_logflushstats_logflushrateandtimems_count"] >= 1
-    assert now["kafka_log_logflushstats_logflushrateandtimems,quantile=0.99"] > 0
-    assert 0 < now["replog_open_log_files"] <= now["replog_open_log_files_limit"]

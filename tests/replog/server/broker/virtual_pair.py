@@ -1,6 +1,6 @@
 """A small cluster in virtual time: one controller, two brokers, one topic with its partitions on both of them."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from tests.replog.log.batches import client_batch
 from tests.replog.server.broker.conftest import produce_request
 
 TP = TopicPartition("t", 0)
+ONE = client_batch(b"x")
 CONTROLLER = "controller:9093"
 
 
@@ -104,27 +105,40 @@ class VirtualPair:
             self.brokers[broker_id] = broker
 
         self.run(start(), process)
-        assert self.loop.run_until(lambda: not self.controller.state.image.brokers[broker_id].fenced, 1e9)
+        self.until(lambda: not self.controller.state.image.brokers[broker_id].fenced, 1e9)
 
     def kill(self, broker_id: int) -> None:
         """And wait until it is in no ISR."""
         broker = self.brokers.pop(broker_id)
         self.loop.kill(self.processes[broker_id])
         broker.logs.abandon()  # as the end of the process
-        assert self.loop.run_until(lambda: broker_id not in self.isr, self.loop.time() + 60)
+        self.until(lambda: broker_id not in self.isr, 60)
 
     def cut(self, one: str = "broker-1", other: str = "broker-2") -> None:
         self.network.block(one, other)
         self.network.block(other, one)
 
+    def until(self, holds: Callable[[], object], seconds: float = 20) -> None:
+        """A test fails if it does not hold in so much time."""
+        assert self.loop.run_until(holds, self.loop.time() + seconds), f"not within {seconds} s"
+
+    def wait(self, seconds: float) -> None:
+        self.loop.run_until(self.loop.time() + seconds)
+
     def create_topic(self, partitions: int = 1, assignment: Sequence[Sequence[int]] = (), **settings: str) -> None:
         configs = {name.replace("_", "."): value for name, value in settings.items()}
+        replicas = assignment or [(1, 2)] * partitions
+        self.administer(lambda admin: admin.create_topic("t", assignment=replicas, configs=configs))
 
-        async def create() -> None:
-            async with self.admin() as admin:
-                await admin.create_topic("t", assignment=assignment or [(1, 2)] * partitions, configs=configs)
+    def administer(self, *works: Callable[[Admin], Awaitable[Any]], name: str = "admin") -> list[Any]:
+        """What each of them answers. Those of one name choose the same topic ids."""
 
-        self.run(create())
+        async def work() -> list[Any]:
+            async with self.admin(name) as admin:
+                return [await each(admin) for each in works]
+
+        answers: list[Any] = self.run(work())
+        return answers
 
     def admin(self, name: str = "admin") -> Admin:
         """Those of one name choose the same topic ids."""
@@ -134,20 +148,25 @@ class VirtualPair:
     def produce(self, *sizes: int, acks: int = -1, partition: int = 0) -> list[float]:
         """One batch of about each size to broker 1; how long each took, in virtual seconds."""
 
-        async def produce() -> list[float]:
-            channel = SimulatedTransport(self.network, self.client).connect("broker-1:9092")
-            took = []
-            for size in sizes:
-                begun = self.loop.time()
-                request = produce_request(TopicPartition("t", partition), client_batch(b"x" * size), acks=acks)
-                answer = await channel.call(methods.Log["produce_once"], request, 30)
-                assert answer.answers[0].partitions[0].error_code == 0, answer
-                took.append(self.loop.time() - begun)
-            await channel.close()
-            return took
+        took = []
+        for size in sizes:
+            begun = self.loop.time()
+            answer = self.produced(TopicPartition("t", partition), records=client_batch(b"x" * size), acks=acks)
+            assert answer.error_code == 0, answer
+            took.append(self.loop.time() - begun)
+        return took
 
-        result: list[float] = self.run(produce())
-        return result
+    def produced(self, tp: TopicPartition = TP, broker_id: int = 1, records: bytes = ONE, acks: int = -1) -> Any:
+        """What a broker answers to one batch."""
+        return self.run(self.ask("produce_once", produce_request(tp, records, acks=acks), broker_id))
+
+    async def ask(self, method: str, request: Any, broker_id: int = 1) -> Any:
+        """The row of the answer that is about one partition."""
+        channel = SimulatedTransport(self.network, self.client).connect(f"broker-{broker_id}:9092")
+        answer = await channel.call(methods.Log[method], request, 40)
+        await channel.close()
+        head = getattr(answer, "head", answer)
+        return (head.answers[0] if method == "produce_once" else head).partitions[0]
 
     @property
     def isr(self) -> set[int]:

@@ -22,21 +22,21 @@ def test_a_replica_that_is_fenced_meanwhile_is_waited_for_no_longer_ft_23(pair):
     """It was out of the ISR before, so that no record of the partition changes by its end."""
     pair.cut()
     pair.produce(100, acks=1)
-    assert pair.loop.run_until(lambda: pair.isr == {1}, pair.loop.time() + 20)
+    pair.until(lambda: pair.isr == {1})
     assert not pair.controller.state.image.brokers[2].fenced
     waiting = pair.loop.spawn(pair.client, delete(pair, 7))
-    pair.loop.run_until(pair.loop.time() + 5)
+    pair.wait(5)
     assert not waiting.done()
     pair.kill(2)
-    assert pair.loop.run_until(waiting.done, pair.loop.time() + 2)
+    pair.until(waiting.done, 2)
     assert waiting.result() == 7
 
 
 def test_the_only_live_replica_answers_once_its_own_start_is_durable_ft_23(pair):
     pair.kill(2)
-    assert pair.loop.run_until(lambda: pair.controller.state.image.brokers[2].fenced, pair.loop.time() + 60)
+    pair.until(lambda: pair.controller.state.image.brokers[2].fenced, 60)
     waiting = pair.loop.spawn(pair.client, delete(pair, 7))
-    assert pair.loop.run_until(waiting.done, pair.loop.time() + 2)
+    pair.until(waiting.done, 2)
     assert waiting.result() == 7
 
 

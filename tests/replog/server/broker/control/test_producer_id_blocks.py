@@ -71,14 +71,6 @@ async def test_when_a_block_runs_out_the_next_one_is_fetched(cluster):
     assert cluster.controller.state.image.next_producer_id == 2000
 
 
-async def test_a_restarted_broker_begins_a_new_block(cluster):
-    await cluster.start_broker(1)
-    assert await ids(cluster, 1, 1) == [0]
-    await cluster.stop_broker(1)
-    await cluster.start_broker(1)
-    assert await ids(cluster, 1, 1) == [1000]
-
-
 async def test_without_a_controller_the_error_names_it_and_may_pass(cluster):
     await cluster.start_broker(1)
     await cluster._server.stop(0)

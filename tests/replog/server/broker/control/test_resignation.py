@@ -47,7 +47,7 @@ def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22
 def test_a_leader_that_is_idle_and_cut_off_stays_until_there_is_something_to_commit_isr_20(three):
     three.produce(10)
     cut_off(three, 1)
-    three.loop.run_until(lambda: False, three.loop.time() + 10)
+    three.wait(10)
     assert three.isr == {1, 2, 3}
     state = three.controller.state.image.partitions[TopicPartition("t", 0)]
     assert (state.leader, state.leader_epoch) == (1, 0)

@@ -218,60 +218,6 @@ async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster)
     assert max(abs(after - before) for (_, before), (_, after) in itertools.pairwise(seen)) <= SLICE
 
 
-@pytest.fixture
-def fsyncs_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the event loop's own thread has waited for (the metadata store syncs by itself, in C)."""
-    real, loop, paths = os.fsync, threading.get_ident(), list[str]()
-
-    def recorded(fd: int) -> None:
-        if threading.get_ident() == loop:
-            paths.append(os.readlink(f"/proc/self/fd/{fd}"))
-        real(fd)
-
-    monkeypatch.setattr(os, "fsync", recorded)
-    return paths
-
-
-async def test_no_role_change_waits_for_the_disk_on_the_event_loop(cluster, fsyncs_on_the_loop):
-    """Created, led, led by another, deleted, made again: heartbeats wait on the same loop."""
-    await cluster.start_brokers(1, 2, 3)
-    fsyncs_on_the_loop.clear()  # of the directories, when they were taken
-    await cluster.create_topic("t", partitions=6)
-    await cluster.crash_broker(1)
-    for partition in range(6):
-        tp = TopicPartition("t", partition)
-        await eventually(lambda tp=tp: cluster.leader(tp) != 1)  # type: ignore[misc]
-        await cluster.led(tp)
-        await cluster.produce(tp, batch(b"the first in its epoch"))
-    await cluster.delete_topic("t")
-    await cluster.create_topic("t", partitions=6, replication_factor=2)
-    await eventually(lambda: all(len(broker.manager.replicas.hosted) == 6 for broker in cluster.brokers.values()))
-    assert not fsyncs_on_the_loop
-
-
-async def test_a_replica_without_room_is_tried_again_while_the_others_play_their_roles(cluster, monkeypatch):
-    """Not half there for good, and no reason to stop; CreateTopic is not asked again."""
-    broker = await cluster.start_broker(1)
-    full, real = True, Path.mkdir
-
-    def mkdir(path: Path, *arguments: Any, **options: Any) -> None:
-        if full and path.name == "t-1":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        real(path, *arguments, **options)
-
-    monkeypatch.setattr(Path, "mkdir", mkdir)
-    await cluster.ask_for_topic("t", 3, 1)
-    refused = TopicPartition("t", 1)
-    for partition in (0, 2):
-        await cluster.led(TopicPartition("t", partition))
-    assert broker.manager.replicas.leader(refused) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    full = False
-    await cluster.led(refused)
-    error, _, _ = await cluster.produce(refused, batch(b"one"))
-    assert error is ErrorCode.NONE
-    assert not broker.failed
-
-
 async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(cluster, monkeypatch):
     await cluster.begin(2)
     await cluster.produce(TP, batch(b"one"))

@@ -3,13 +3,10 @@
 import pytest
 from structlog.testing import capture_logs
 
-from replog.rpc import methods
 from replog.server.clock import MOST_APART_MS
-from replog.simulator.network.transport import SimulatedTransport
 from replog.simulator.runtime.clocks import WALL_START_MS
 from tests.replog.log.batches import client_batch
-from tests.replog.server.broker.conftest import produce_request
-from tests.replog.server.broker.virtual_pair import TP, VirtualPair
+from tests.replog.server.broker.virtual_pair import VirtualPair
 
 DAYS = 30 * 86_400_000
 WAIT_S = 5.0
@@ -22,18 +19,11 @@ def pair(make_pair):
 
 
 def produce(pair: VirtualPair, timestamp_ms: int = WALL_START_MS) -> None:
-    async def call() -> None:
-        channel = SimulatedTransport(pair.network, pair.client).connect("broker-1:9092")
-        request = produce_request(TP, client_batch(b"x", timestamps=[timestamp_ms]))
-        (answer,) = (await channel.call(methods.Log["produce_once"], request, 30)).answers
-        assert answer.partitions[0].error_code == 0, answer
-        await channel.close()
-
-    pair.run(call())
+    assert pair.produced(records=client_batch(b"x", timestamps=[timestamp_ms])).error_code == 0
 
 
 def starts(pair: VirtualPair) -> tuple[int, int]:
-    pair.loop.run_until(lambda: False, pair.loop.time() + WAIT_S)
+    pair.wait(WAIT_S)
     return pair.log(1).log_start_offset, pair.log(2).log_start_offset
 
 
@@ -56,7 +46,7 @@ def test_a_leader_whose_clock_is_wrong_for_a_while_deletes_nothing_and_says_so_o
 def test_when_the_controllers_clock_is_wrong_no_broker_deletes_by_time_until_it_is_right_again(pair):
     pair.create_topic(retention_ms="1000")
     pair.controller._clock.jump(DAYS)
-    pair.loop.run_until(lambda: False, pair.loop.time() + 1)
+    pair.wait(1)
     produce(pair)
     assert starts(pair) == (0, 0)
     assert pair.controller.clocks_ahead_ms[1] == pytest.approx(-DAYS, abs=1000)

@@ -6,10 +6,7 @@ import os
 import pytest
 
 from replog.errors import ErrorCode
-from replog.rpc import methods
-from replog.simulator.network.transport import SimulatedTransport
-from tests.replog.log.batches import client_batch
-from tests.replog.server.broker.conftest import fetch_request, produce_request
+from tests.replog.server.broker.conftest import fetch_request
 from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 
 
@@ -44,40 +41,18 @@ def pair(pair):
     return pair
 
 
-def produce(pair: VirtualPair) -> tuple[int, str]:
-    async def ask() -> tuple[int, str]:
-        channel = SimulatedTransport(pair.network, pair.client).connect("broker-1:9092")
-        answer = await channel.call(methods.Log["produce_once"], produce_request(TP, client_batch(b"x")), 40)
-        result = answer.answers[0].partitions[0]
-        return result.error_code, result.error_message
-
-    return pair.run(ask())
-
-
-def fetched(pair: VirtualPair) -> int:
-    async def ask() -> int:
-        channel = SimulatedTransport(pair.network, pair.client).connect("broker-1:9092")
-        return (await channel.call(methods.Log["fetch_once"], fetch_request(TP), 40)).head.partitions[0].error_code
-
-    return pair.run(ask())
-
-
-def let_pass(pair: VirtualPair, seconds: float) -> None:
-    pair.loop.run_until(lambda: False, pair.loop.time() + seconds)
-
-
 def test_a_full_leader_refuses_produces_and_says_why_serves_reads_and_goes_on_once_there_is_room(pair, monkeypatch):
     disk = FullDisk(pair, 1, monkeypatch)
     for _ in range(3):
-        code, message = produce(pair)
-        assert code == ErrorCode.KAFKA_STORAGE_ERROR
-        assert "t-0: No space left on device" in message
-        assert "make room, and it goes on by itself" in message
-    assert fetched(pair) == ErrorCode.NONE
-    let_pass(pair, 20)  # checkpoints and the like find no room either
+        refused = pair.produced()
+        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert "t-0: No space left on device" in refused.error_message
+        assert "make room, and it goes on by itself" in refused.error_message
+    assert pair.run(pair.ask("fetch_once", fetch_request(TP))).error_code == ErrorCode.NONE
+    pair.wait(20)  # checkpoints and the like find no room either
     assert not pair.brokers[1].failed
     disk.on = False
-    assert produce(pair)[0] == ErrorCode.NONE
+    assert pair.produced().error_code == ErrorCode.NONE
     assert pair.log(1).log_end_offset == 11
 
 
@@ -87,7 +62,7 @@ def test_a_full_follower_leaves_the_isr_by_its_lag_and_comes_back_once_there_is_
     assert pair.isr == {1}
     assert not pair.brokers[2].failed
     disk.on = False
-    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 20)
+    pair.until(lambda: pair.isr == {1, 2})
     assert pair.log(2).log_end_offset == 15
 
 
@@ -99,9 +74,9 @@ def test_a_replica_without_room_for_its_files_comes_once_there_is_some(pair, mon
             await admin.create_topic("u", partitions=1, replication_factor=2)
 
     creating = pair.loop.spawn(pair.client, create())
-    let_pass(pair, 5)
+    pair.wait(5)
     assert not pair.brokers[2].failed
     assert not (pair.directory / "broker-2" / "u-0").exists()
     disk.on = False
-    assert pair.loop.run_until((pair.directory / "broker-2" / "u-0").exists, pair.loop.time() + 60)
-    assert pair.loop.run_until(creating.done, pair.loop.time() + 60)
+    pair.until((pair.directory / "broker-2" / "u-0").exists, 60)
+    pair.until(creating.done, 60)

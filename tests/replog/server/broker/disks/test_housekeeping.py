@@ -44,18 +44,8 @@ async def test_the_index_files_of_a_running_broker_have_all_entries_soon(cluster
     await eventually(lambda: index.stat().st_size == 3 * OffsetIndex.layout.size)
 
 
-async def test_high_watermarks_are_checkpointed_by_leaders_and_followers(cluster):
-    """HW-11."""
-    await cluster.begin(3, brokers={"replica_high_watermark_checkpoint_interval_ms": 50})
-    checkpoints = [cluster.directory / f"broker-{id}" / "replication-offset-checkpoint" for id in (1, 2, 3)]
-    for end in ("t 0 2", "t 0 4"):
-        await cluster.produce(TP, batch(b"one", b"two"))
-        for path in checkpoints:
-            await eventually(lambda path=path, end=end: path.exists() and end in path.read_text())
-
-
 async def test_a_checkpoint_for_which_there_is_no_room_is_written_once_there_is(cluster, monkeypatch):
-    """A disk that has no room for another replica is no reason to stop those that are there."""
+    """HW-11. A disk that has no room for another replica is no reason to stop those that are there."""
     full, refused, real = True, list[str](), replacing.make_file
 
     def make_file(path: Path, content: bytes = b"") -> None:

@@ -123,7 +123,7 @@ def test_a_follower_counts_once_it_has_flushed(pair, monkeypatch):
     on_due = follower.on_flush_due
     monkeypatch.setattr(follower, "on_flush_due", lambda: None)
     waiting = pair.loop.spawn(pair.client, ask(pair, "produce_once"))
-    pair.loop.run_until(pair.loop.time() + 1)
+    pair.wait(1)
     assert (pair.log(2).log_end_offset, pair.log(1).recovery_point) == (1, 1)
     assert (waiting.done(), pair.log(1).high_watermark) == (False, 0)
     monkeypatch.setattr(follower, "on_flush_due", on_due)
@@ -137,16 +137,16 @@ def test_a_follower_asks_for_nothing_before_its_truncation_is_settled(pair, monk
     pair.create_topic()
     pair.produce(*[100] * 3)
     log = pair.log(2)
-    assert pair.loop.run_until(lambda: log.log_end_offset == 3, pair.loop.time() + 5)
+    pair.until(lambda: log.log_end_offset == 3, 5)
     on_due = log.on_flush_due
     monkeypatch.setattr(log, "on_flush_due", lambda: None)
     pair.run(call(lambda: log.truncate_to(1)), pair.processes[2])
     pair.hosted(2).fetched_by.mark(TP)  # type: ignore[union-attr]
-    pair.loop.run_until(pair.loop.time() + 2)
+    pair.wait(2)
     assert log.log_end_offset == 1
     monkeypatch.setattr(log, "on_flush_due", on_due)
     pair.run(call(log.ask_for_flush), pair.processes[2])
-    assert pair.loop.run_until(lambda: log.log_end_offset == 3, pair.loop.time() + 2)
+    pair.until(lambda: log.log_end_offset == 3, 2)
 
 
 def test_a_setting_that_is_altered_holds_for_what_is_there_already(pair):
@@ -154,12 +154,8 @@ def test_a_setting_that_is_altered_holds_for_what_is_there_already(pair):
     pair.produce(*[100] * 3)
     assert pair.log(1).recovery_point == 0
 
-    async def alter() -> None:
-        async with pair.admin() as admin:
-            await admin.alter_topic_configs("t", {"flush.messages": "1"})
-
-    pair.run(alter())
-    assert pair.loop.run_until(lambda: pair.log(1).recovery_point == 3, pair.loop.time() + 5)
+    pair.administer(lambda admin: admin.alter_topic_configs("t", {"flush.messages": "1"}))
+    pair.until(lambda: pair.log(1).recovery_point == 3, 5)
 
 
 async def test_a_replica_that_is_deleted_while_it_is_flushed_costs_nothing_but_itself(cluster, syncs):

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import threading
-import time
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -220,23 +219,6 @@ async def test_records_deleted_during_a_move_stay_deleted(cluster, monkeypatch):
     assert cluster.log(1, TP).log_start_offset == 50, "checkpointed before the swap"
 
 
-async def test_retention_during_a_move(cluster, monkeypatch):
-    go_on = await slowly(monkeypatch)
-    await start(cluster, 1, log_retention_check_interval_ms=50)
-    await cluster.create_topic("t", replication_factor=1, retention_bytes="12000", **SMALL)
-    await fill(cluster, 14)
-    target = other(cluster, 1)
-    await move(cluster, 1, target)
-    await fill(cluster, 40)
-    await eventually(lambda: cluster.log(1, TP).log_start_offset > 40)
-    go_on()
-    await eventually(lambda: place(cluster, 1) == target)
-    log = cluster.log(1, TP)
-    assert log.log_end_offset == 108
-    assert log.log_start_offset > 40
-    await eventually(lambda: log.segments[0].base_offset == log.log_start_offset)
-
-
 async def test_who_waits_for_a_flush_of_the_log_is_answered_when_a_flushed_copy_takes_its_place(cluster):
     """LG-18: the old log's flush comes to nothing."""
     await start(cluster, 1, replica_lag_time_max_ms=600_000)  # no look at the ISR comes to their help
@@ -354,22 +336,3 @@ async def test_a_compacted_log_is_not_compacted_while_it_moves_and_is_afterwards
     await eventually(lambda: place(cluster, 1) == here)
     assert latest_of(cluster.log(1, TP)) == {b"k%d" % key: b"39" + bytes(200) for key in range(5)}
     await eventually(lambda: "t 0 " in clean[here].read_text(), what=lambda: "clean as far as it was")
-
-
-async def test_the_loop_stays_free_while_a_replica_moves(cluster):
-    """A slice at a time, and rests: a produce elsewhere does not wait for the copy."""
-    await begin(cluster, 1)
-    await cluster.create_topic("u", replication_factor=1)
-    for _ in range(20):
-        await cluster.produce(TP, batch(*[bytes(90)] * 10_000))
-    target = other(cluster, 1)
-    await move(cluster, 1, target)
-    late = []
-    while place(cluster, 1) != target:
-        before = time.thread_time()  # of work, not of waiting for a processor
-        await asyncio.sleep(0.001)
-        late.append(time.thread_time() - before)
-        assert (await cluster.produce(TopicPartition("u", 0), batch(b"meanwhile")))[0] is ErrorCode.NONE
-    late.sort()
-    assert len(late) > 3, "it was over before anything could be late"
-    assert late[len(late) // 2] < 0.1, late

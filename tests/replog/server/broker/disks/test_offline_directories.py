@@ -10,11 +10,7 @@ import pytest
 from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError
 from replog.metadata.values import NO_LEADER, PartitionState
-from replog.rpc import methods
-from replog.simulator.network.transport import SimulatedTransport
 from replog.topic import TopicPartition
-from tests.replog.log.batches import client_batch
-from tests.replog.server.broker.conftest import produce_request
 from tests.replog.server.broker.virtual_pair import VirtualPair
 
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
@@ -40,10 +36,8 @@ def broken(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
 
 
 @pytest.fixture
-def pair(tmp_path):
-    pair = VirtualPair(tmp_path, disks=2)
-    yield pair
-    pair.dispose()
+def pair(make_pair):
+    return make_pair(disks=2)
 
 
 @pytest.fixture
@@ -59,12 +53,7 @@ def state(pair: VirtualPair, tp: TopicPartition) -> PartitionState:
 
 
 def produce(pair: VirtualPair, tp: TopicPartition, broker_id: int) -> int:
-    async def ask() -> int:
-        channel = SimulatedTransport(pair.network, pair.client).connect(f"broker-{broker_id}:9092")
-        answer = await channel.call(methods.Log["produce_once"], produce_request(tp, client_batch(b"x")), 40)
-        return answer.answers[0].partitions[0].error_code
-
-    return pair.run(ask())
+    return int(pair.produced(tp, broker_id).error_code)
 
 
 def stop(pair: VirtualPair, broker_id: int) -> None:
@@ -76,12 +65,12 @@ def wait_until_in_sync(pair: VirtualPair, partitions: Sequence[TopicPartition]) 
         return {tp: set(state(pair, tp).isr) for tp in partitions}
 
     everywhere = {tp: {1, 2} for tp in partitions}
-    assert pair.loop.run_until(lambda: in_sync() == everywhere, pair.loop.time() + 20), in_sync()
+    pair.until(lambda: in_sync() == everywhere)
 
 
 def wait_for_leader(pair: VirtualPair, tp: TopicPartition, broker_id: int) -> None:
     replicas = pair.brokers[broker_id].replicas
-    assert pair.loop.run_until(lambda: not isinstance(replicas.leader(tp), ErrorCode), pair.loop.time() + 20)
+    pair.until(lambda: not isinstance(replicas.leader(tp), ErrorCode))
 
 
 def on_first(pair: VirtualPair, broker_id: int) -> list[TopicPartition]:
@@ -96,7 +85,7 @@ def test_a_leaders_failed_directory_gives_its_partitions_to_others_and_keeps_the
     broken(monkeypatch, pair.directory / "broker-1" / "0")
     assert produce(pair, lost[0], 1) == ErrorCode.KAFKA_STORAGE_ERROR
     assert not pair.brokers[1].failed
-    assert pair.loop.run_until(lambda: all(state(pair, tp).leader == 2 for tp in lost), pair.loop.time() + 5)
+    pair.until(lambda: all(state(pair, tp).leader == 2 for tp in lost), 5)
     assert all(state(pair, tp).isr == (2,) for tp in lost)
     assert all(state(pair, tp).leader == 1 and state(pair, tp).isr == (1, 2) for tp in kept)
     for tp in lost:
@@ -105,7 +94,7 @@ def test_a_leaders_failed_directory_gives_its_partitions_to_others_and_keeps_the
         assert produce(pair, tp, 2) == ErrorCode.NONE
     for tp in kept:
         assert produce(pair, tp, 1) == ErrorCode.NONE
-    pair.loop.run_until(lambda: False, pair.loop.time() + 20)  # housekeeping leaves it alone
+    pair.wait(20)  # housekeeping leaves it alone
     assert not pair.brokers[1].failed
     assert all(state(pair, tp).isr == (2,) for tp in lost), "it does not come back by itself"
 
@@ -116,7 +105,7 @@ def test_a_followers_failed_directory_leaves_the_isr_at_once(topic, monkeypatch)
     before = pair.loop.time()
     pair.produce(100, partition=lost[0].partition)
     assert pair.loop.time() - before < 1, "nobody waited for its lag"
-    assert pair.loop.run_until(lambda: all(state(pair, tp).isr == (1,) for tp in lost), pair.loop.time() + 5)
+    pair.until(lambda: all(state(pair, tp).isr == (1,) for tp in lost), 5)
     assert not pair.brokers[2].failed
 
 
@@ -125,28 +114,15 @@ def test_new_replicas_go_to_the_directories_that_work_and_deleted_ones_are_forgo
     broken(monkeypatch, pair.directory / "broker-2" / "0")
     pair.produce(100, partition=on_first(pair, 2)[0].partition)
 
-    async def change() -> None:
-        async with pair.admin("another") as admin:
-            await admin.create_topic("u", partitions=4, replication_factor=2)
-            await admin.delete_topic("t")
-
-    pair.run(change())
+    pair.administer(
+        lambda admin: admin.create_topic("u", partitions=4, replication_factor=2),
+        lambda admin: admin.delete_topic("t"),
+        name="another",
+    )
     working = pair.brokers[2].logs.directories[1]
-    assert pair.loop.run_until(lambda: {tp.topic for tp in pair.brokers[2].logs.logs} == {"u"}, pair.loop.time() + 10)
+    pair.until(lambda: {tp.topic for tp in pair.brokers[2].logs.logs} == {"u"}, 10)
     assert len(working.logs) == 4
     assert not pair.brokers[2].failed
-
-
-def test_a_restart_after_the_repair_brings_it_back(topic, monkeypatch):
-    pair, lost = topic, on_first(topic, 2)
-    with monkeypatch.context() as patched:
-        broken(patched, pair.directory / "broker-2" / "0")
-        pair.produce(100, partition=lost[0].partition)
-        assert pair.loop.run_until(lambda: all(state(pair, tp).isr == (1,) for tp in lost), pair.loop.time() + 5)
-        stop(pair, 2)
-    assert not list((pair.directory / "broker-2").glob("0/.kafka_cleanshutdown"))
-    pair.start(2)
-    wait_until_in_sync(pair, PARTITIONS)
 
 
 def test_the_last_directory_ends_the_broker(topic, monkeypatch):
@@ -158,22 +134,29 @@ def test_the_last_directory_ends_the_broker(topic, monkeypatch):
     assert pair.brokers[1].failed
 
 
-def test_a_partition_without_another_replica_waits_without_a_leader(pair, monkeypatch):
-    pair.create_topic(assignment=[(1,)], min_insync_replicas="1")
+@pytest.mark.parametrize("at_a_start", [False, True])
+def test_a_partition_without_another_replica_waits_for_the_disk_without_a_leader(pair, monkeypatch, at_a_start):
+    pair.create_topic(assignment=[(2,)], min_insync_replicas="1")
     tp = PARTITIONS[0]
-    pair.produce(100)
-    home = pair.log(1).directory.parent
+    wait_for_leader(pair, tp, 2)
+    assert produce(pair, tp, 2) == ErrorCode.NONE
+    home = pair.log(2).directory.parent
+    if at_a_start:
+        stop(pair, 2)
     with monkeypatch.context() as patched:
         broken(patched, home)
-        assert produce(pair, tp, 1) == ErrorCode.KAFKA_STORAGE_ERROR
-        assert pair.loop.run_until(lambda: state(pair, tp).leader == NO_LEADER, pair.loop.time() + 5)
-        pair.loop.run_until(lambda: False, pair.loop.time() + 5)
+        if at_a_start:
+            pair.start(2)
+        assert produce(pair, tp, 2) == ErrorCode.KAFKA_STORAGE_ERROR
+        pair.until(lambda: state(pair, tp).leader == NO_LEADER, 5)
+        pair.wait(5)
         assert state(pair, tp).leader == NO_LEADER
-        stop(pair, 1)
-    pair.start(1)
-    wait_for_leader(pair, tp, 1)
-    assert produce(pair, tp, 1) == ErrorCode.NONE
-    assert pair.log(1).log_end_offset == 2
+        stop(pair, 2)
+    assert (home / ".kafka_cleanshutdown").exists() == at_a_start, "of the stop before the failure"
+    pair.start(2)
+    wait_for_leader(pair, tp, 2)
+    assert produce(pair, tp, 2) == ErrorCode.NONE
+    assert pair.log(2).log_end_offset == 2
 
 
 def test_a_broker_starts_without_a_disk_that_is_dead_and_takes_it_back_when_it_is_repaired(topic, monkeypatch):
@@ -187,7 +170,7 @@ def test_a_broker_starts_without_a_disk_that_is_dead_and_takes_it_back_when_it_i
         broker = pair.brokers[2]
         assert [directory.path.name for directory in broker.logs.working] == ["1"]
         wait_until_in_sync(pair, kept)
-        pair.loop.run_until(lambda: False, pair.loop.time() + 20)
+        pair.wait(20)
         assert all(state(pair, tp).isr == (1,) for tp in lost), "it may be on the dead disk, so no other one is made"
         assert set(broker.logs.logs) == set(kept)
         assert produce(pair, lost[0], 2) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -209,35 +192,14 @@ def test_what_came_after_a_start_without_a_disk_goes_to_the_others_and_a_deleted
     replicas = pair.brokers[2].replicas
     assert set(replicas.unreachable) == set(lost)
 
-    async def change() -> None:
-        async with pair.admin("another") as admin:
-            await admin.delete_topic("t")
-            await admin.create_topic("t", partitions=4, replication_factor=2)
-
-    pair.run(change())
+    pair.administer(
+        lambda admin: admin.delete_topic("t"),
+        lambda admin: admin.create_topic("t", partitions=4, replication_factor=2),
+        name="another",
+    )
     wait_until_in_sync(pair, PARTITIONS)
     assert set(pair.brokers[2].logs.logs) == set(PARTITIONS)
     assert not replicas.unreachable
-
-
-def test_the_only_replica_on_a_disk_that_is_dead_at_a_start_waits_for_the_disk(pair, monkeypatch):
-    pair.create_topic(assignment=[(2,)], min_insync_replicas="1")
-    tp = PARTITIONS[0]
-    wait_for_leader(pair, tp, 2)
-    assert produce(pair, tp, 2) == ErrorCode.NONE
-    home = pair.log(2).directory.parent
-    stop(pair, 2)
-    with monkeypatch.context() as patched:
-        broken(patched, home)
-        pair.start(2)
-        pair.loop.run_until(lambda: False, pair.loop.time() + 5)
-        assert state(pair, tp).leader == NO_LEADER
-        assert produce(pair, tp, 2) == ErrorCode.KAFKA_STORAGE_ERROR
-        stop(pair, 2)
-    pair.start(2)
-    wait_for_leader(pair, tp, 2)
-    assert produce(pair, tp, 2) == ErrorCode.NONE
-    assert pair.log(2).log_end_offset == 2
 
 
 def test_a_disk_whose_files_cannot_be_read_is_dead_too(topic):

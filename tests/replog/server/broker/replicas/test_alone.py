@@ -54,7 +54,7 @@ def test_what_it_has_can_be_read_and_where_it_ends_it_does_not_say(pair):
     pair.produce(10)
     pair.cut("broker-1", "controller")
     pair.cut("broker-1", "broker-2")
-    assert pair.loop.run_until(lambda: alone(pair), pair.loop.time() + SOON_S)
+    pair.until(lambda: alone(pair), SOON_S)
     pair.kill(2)
 
     async def scenario() -> None:

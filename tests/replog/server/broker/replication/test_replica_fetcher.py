@@ -57,7 +57,7 @@ def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair):
     """The follower hears of the new topic while records of the old one are on their way; offsets and epochs fit."""
     pair.create_topic()
     follower = pair.brokers[2]
-    pair.loop.run_until(pair.loop.time() + 0.3)
+    pair.wait(0.3)
     image, roles = follower._image, follower._roles
     assert roles is not None
     tp = TopicPartition("t", 0)
@@ -70,6 +70,6 @@ def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair):
     pair.network.slow("broker-1", "broker-2", (500, 500))
     pair.produce(100, 100, acks=1)
     pair.run(roles.apply(records), pair.processes[2])
-    pair.loop.run_until(pair.loop.time() + 5)
+    pair.wait(5)
     assert pair.hosted(2).topic_id == b"2" * 16
     assert (pair.log(1).log_end_offset, pair.log(2).log_end_offset) == (2, 0)

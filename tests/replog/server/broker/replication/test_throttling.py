@@ -47,8 +47,8 @@ def lag_behind(pair: VirtualPair, batches: int) -> None:
     pair.kill(2)
     pair.produce(*[BATCH_BYTES] * batches)
     pair.start(2)
-    assert pair.loop.run_until(lambda: TP in pair.brokers[2].manager.replicas.hosted, pair.loop.time() + 5)
-    assert pair.loop.run_until(lambda: pair.log(2).log_end_offset > 0, pair.loop.time() + 5)
+    pair.until(lambda: TP in pair.brokers[2].manager.replicas.hosted, 5)
+    pair.until(lambda: pair.log(2).log_end_offset > 0, 5)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_replica_that_lacks_much_is_copied_at_the_rate(start, fetches, side, r
     fetches.clear()
     begun, checked = pair.loop.time(), 0
     while pair.log(2).log_end_offset < 60:
-        pair.loop.run_until(pair.loop.time() + 1)
+        pair.wait(1)
         checked += 1
         copied = pair.log(2).size
         assert copied <= RATE * (pair.loop.time() - begun + 1) + 2 * BATCH_BYTES, f"{copied} bytes in {checked} s"
@@ -71,7 +71,7 @@ def test_a_replica_that_lacks_much_is_copied_at_the_rate(start, fetches, side, r
     took_s = pair.loop.time() - begun
     assert took_s == pytest.approx(60 * BATCH_BYTES / RATE, rel=0.1)
     assert len(fetches) < 60 + 3 * took_s, f"{len(fetches)} fetches in {took_s:.1f} s"
-    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
+    pair.until(lambda: pair.isr == {1, 2}, 2)
 
 
 @pytest.mark.parametrize("replicas", ["", "0:2", "1:1"])
@@ -80,7 +80,7 @@ def test_whoever_is_not_listed_is_copied_at_once(start, replicas):
     listed = {"leader_replication_throttled_replicas": replicas, "min_insync_replicas": "1"}
     pair = start(listed, leader_replication_throttled_rate=1)
     lag_behind(pair, 60)
-    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
+    pair.until(lambda: pair.isr == {1, 2}, 2)
 
 
 def test_a_member_of_the_isr_is_not_throttled_after_an_election_either(start):
@@ -92,7 +92,7 @@ def test_a_member_of_the_isr_is_not_throttled_after_an_election_either(start):
     assert follower is not None
     follower.lag = None
     pair.network.break_connections("broker-1", "broker-2")  # or the answer to the parked fetch would tell it
-    pair.loop.run_until(pair.loop.time() + 1.5)
+    pair.wait(1.5)
     assert follower.lag == 0
     assert max(pair.produce(*[BATCH_BYTES] * 5)) < 0.1
 
@@ -114,29 +114,23 @@ def test_a_copy_that_stands_still_asks_seldom_and_goes_on_when_it_may(start, fet
     assert follower is not None
     follower._delay(pair.brokers[2]._clock.monotonic_ms() - 1000)
     pair.brokers[2].manager.replicas.hosted[TP].fetched_by.mark(TP)
-    pair.loop.run_until(pair.loop.time() + 1)
+    pair.wait(1)
     fetches.clear()
     rounds = 0
-    pair.loop.run_until(pair.loop.time() + 8)
+    pair.wait(8)
     assert (fetches, rounds <= 8) == ([], True), f"{rounds} rounds in 8 s"
     assert pair.log(2).log_end_offset == 1
 
-    async def raise_the_rate() -> None:
-        async with pair.admin() as admin:
-            await admin.alter_broker_configs(2, {"follower.replication.throttled.rate": str(1 << 30)})
-
-    pair.run(raise_the_rate())
-    assert pair.loop.run_until(lambda: pair.isr == {1, 2}, pair.loop.time() + 2)
+    faster = {"follower.replication.throttled.rate": str(1 << 30)}
+    pair.administer(lambda admin: admin.alter_broker_configs(2, faster))
+    pair.until(lambda: pair.isr == {1, 2}, 2)
 
 
 def move(pair: VirtualPair, target: list[int] | None, throttle: int = 0) -> None:
     """Partition 0 of the topic is to move there; None: not to move."""
 
-    async def asked() -> None:
-        async with pair.admin() as admin:
-            assert (await admin.alter_partition_reassignments({TP: target}, throttle))[TP] is None
-
-    pair.run(asked())
+    (errors,) = pair.administer(lambda admin: admin.alter_partition_reassignments({TP: target}, throttle))
+    assert errors[TP] is None
 
 
 def moves(pair: VirtualPair) -> bool:
@@ -156,7 +150,7 @@ def test_a_move_keeps_to_its_throttle_which_ends_with_it(start):
     pair.produce(*[BATCH_BYTES] * 60)
     move(pair, [1, 3], RATE)
     assert seconds_until(pair, lambda: not moves(pair)) == pytest.approx(60 * BATCH_BYTES / RATE, rel=0.1)
-    assert pair.loop.run_until(lambda: pair.hosted(1).move_quota is None, pair.loop.time() + 2)
+    pair.until(lambda: pair.hosted(1).move_quota is None, 2)
     assert pair.hosted(3).follower_quota is None
     image = pair.controller.state.image
     assert (image.broker_configs, image.partitions[TP].throttle) == ({}, 0)
@@ -173,7 +167,7 @@ def test_a_throttle_of_a_move_is_what_the_last_request_says_and_goes_before_list
     pair.start(3)
     pair.produce(*[BATCH_BYTES] * 60)
     move(pair, [1, 2, 3], 0 if how == "listed" else 1000)
-    pair.loop.run_until(pair.loop.time() + 10)
+    pair.wait(10)
     assert moves(pair)
     move(pair, None if how == "cancelled" else [1, 2, 3], RATE * 10)
     seconds_until(pair, lambda: not moves(pair), 10)
@@ -227,7 +221,7 @@ def test_what_a_throttle_holds_up_is_shown_to_prometheus(start):
     assert [throttles(broker_id) for broker_id in (1, 2, 3)] == [{}, {}, {}]
     lag_behind(pair, 20)
     move(pair, [1, 2, 3], 1000)
-    pair.loop.run_until(pair.loop.time() + 1)
+    pair.wait(1)
     assert [throttles(broker_id) for broker_id in (1, 2, 3)] == [
         {("leader", "list"): 7, ("leader", "move"): 1000},
         {},
