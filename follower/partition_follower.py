@@ -74,6 +74,7 @@ class PartitionFollower:
         changes only the ISR or the replicas leaves fetching, its delay and its failure alone."""
         if state.partition_epoch < self.partition_epoch:
             return False
+        assert state.leader_epoch >= self.leader_epoch, f"{state} is newer, and epoch {self.leader_epoch} falls"
         self.partition_epoch = state.partition_epoch
         self.leader_id = state.leader
         self.isr = state.isr
@@ -214,13 +215,10 @@ class PartitionFollower:
                 return FollowerProgress(bounds_moved=True)
         self.lag = max(0, answer.high_watermark - self.log.log_end_offset)  # FT-10
         before = self.log.high_watermark
-        if answer.high_watermark >= 0:
-            self.log.update_high_watermark(answer.high_watermark)  # clamps to [log start, log end]; not max-ed (HW-9)
-        after = self.log.high_watermark
-        moved = after != before
+        moved = answer.high_watermark >= 0 and self._update_high_watermark(answer.high_watermark)
         if answer.log_start_offset > self.log.log_start_offset:
             moved |= self.log.maybe_increment_log_start_offset(answer.log_start_offset)
-        return FollowerProgress(len(answer.records), moved, after < before)
+        return FollowerProgress(len(answer.records), moved, self.log.high_watermark < before)
 
     def _append_records_to_follower(self, records: Buffer, leader_log_start: int) -> None:
         """Append the records, except if the log must be settled first."""

@@ -40,14 +40,8 @@ class FollowerState(NamedTuple):
         """Return the same state, to which later requests do not count."""
         if self.context is None:
             return self
-        return FollowerState(
-            self.log_start_offset,
-            self.log_end_offset,
-            self.last_fetch_leader_end_offset,
-            max(self.last_fetch_ms, self.context.asked_ms),
-            self.caught_up_ms,
-            self.broker_epoch,
-        )
+        last_fetch_ms = max(self.last_fetch_ms, self.context.asked_ms)
+        return self._replace(last_fetch_ms=last_fetch_ms, last_caught_up_ms=self.caught_up_ms, context=None)
 
     def withdrawn(self) -> "FollowerState":
         """The state after the controller has removed it from the ISR: no leader waits for it until it asks again."""

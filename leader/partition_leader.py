@@ -67,6 +67,7 @@ class PartitionLeader:
         self._max_lag_ms = replica_lag_time_max_ms
         self._broker_epoch = NO_BROKER_EPOCH
         self._unsubmitted: IsrProposal | None = None
+        self._reached = 0  # the high watermark, which never falls in a leadership
 
     @property
     def min_insync_replicas(self) -> int:
@@ -113,6 +114,8 @@ class PartitionLeader:
 
     def _commit(self, state: PartitionState) -> None:
         assert state.partition_epoch >= self.partition_epoch, f"{self.topic_partition}: {state} is old"
+        assert state.leader_epoch >= self.leader_epoch, f"{self.topic_partition}: epoch {self.leader_epoch} falls"
+        assert self.broker_id in state.isr, f"{self.topic_partition}: {state} has its leader out of sync"
         self.state = Committed(frozenset(state.isr))
         self.eligible_leaders = state.elr
         self.partition_epoch = state.partition_epoch
@@ -120,9 +123,8 @@ class PartitionLeader:
     def _begin_epoch(self, leader_epoch: int, isr: frozenset[int], now_ms: int) -> None:
         # Another may have led in an epoch that this broker missed, and followers may have truncated to its log.
         was_leader = self.leader_epoch != NO_EPOCH and leader_epoch == self.leader_epoch + 1
-        assert leader_epoch > self.leader_epoch, f"{self.topic_partition}: epoch {self.leader_epoch} falls"
         self.leader_epoch = leader_epoch
-        self.leader_epoch_start_offset = self.log.log_end_offset
+        self.leader_epoch_start_offset, self._reached = self.log.log_end_offset, self.log.high_watermark
         for replica_id, follower in self.replicas.items():
             self.replicas[replica_id] = follower.after_election(
                 in_isr=replica_id in isr,
@@ -377,6 +379,8 @@ class PartitionLeader:
 
         It stays while there are eligible leaders outside of the ISR: the controller then relies on nothing being
         committed (ISR-16), and may know of a higher minimum than this broker does yet."""
+        assert self.log.high_watermark >= self._reached, f"{self.topic_partition}: high watermark {self._reached} falls"
+        self._reached = self.log.high_watermark
         if self.eligible_leaders:
             return False
         candidate = high_watermark_candidate(

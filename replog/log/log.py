@@ -252,12 +252,11 @@ class Log(DurableLog):
     # -- high watermark
 
     def maybe_increment_high_watermark(self, offset: int) -> bool:
-        """Raise it to `offset` if that is higher, as a leader does. ValueError if that is beyond the log end."""
-        if offset > self.log_end_offset:
-            raise ValueError(f"high watermark {offset} would be beyond log end offset {self.log_end_offset}")
+        """Raise it to `offset` if that is higher, as a leader does."""
         if offset <= self.high_watermark:
             return False
         self.high_watermark = offset
+        self._check_bounds()
         self.producers.replicated_to(offset)
         return True
 
@@ -333,6 +332,7 @@ class Log(DurableLog):
         self.producers.clear()
         if was_empty:
             self.recovery_point = offset
+        self._check_bounds()
         self._cut(None if was_empty else partial(start_over, self._snapshots))
 
     def hide_all(self) -> None:
@@ -355,12 +355,13 @@ class Log(DurableLog):
     def remove_first(self, count: int) -> None:
         """Remove the oldest segments (LG-15): their files are renamed, and are in `deleted` from then on."""
         with self.work:
-            first_kept = self.whole_segments[count].base_offset
+            first_kept = self.segments[count].base_offset
             self.log_start_offset = max(self.log_start_offset, first_kept)
             self.recovery_point = max(self.recovery_point, first_kept)
             self.epochs.truncate_from_start(self.log_start_offset)
             with self.work.renames():
                 self._segments.remove_first(count)
+        self._check_bounds()
 
     # -- compaction
 
