@@ -18,9 +18,8 @@ from replog.log.formats.records import LogRecord
 from replog.log_tools.checker.findings import Finding, Severity
 from replog.log_tools.dump import BatchRow, CheckpointRow, DumpedRow, Unreadable, dump_file, files_of
 from replog.log_tools.rebuild import RebuiltIndex, RefusedSegment, rebuild
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import log_bytes, path_kind, verify
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 
 ROWS_OF_A_TABLE = 500
 SHOWN_NOTES = 3

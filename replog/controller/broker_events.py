@@ -71,7 +71,7 @@ def min_insync_replicas(configs: Mapping[str, str], rules: Rules) -> int:
 def fence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
     """Fences a broker that is gone or stopped: it leaves every ISR and leads nothing (CT-6, §9.2)."""
     yield _registered(replace(broker, fenced=True, in_controlled_shutdown=False))
-    yield from _remove(image, rules, broker.broker_id)
+    yield from _remove(image, rules, broker.broker_id, image.index.on_broker(broker.broker_id))
 
 
 def begin_controlled_shutdown(
@@ -79,7 +79,7 @@ def begin_controlled_shutdown(
 ) -> Iterator[Change | None]:
     """Takes the broker out of ISRs and leaderships; it serves on until its followers know (CT-13)."""
     yield _registered(replace(broker, in_controlled_shutdown=True))
-    yield from _remove(image, rules, broker.broker_id)
+    yield from _remove(image, rules, broker.broker_id, image.index.on_broker(broker.broker_id))
 
 
 def restart(
@@ -88,7 +88,8 @@ def restart(
     """Takes the broker's old process out of ISRs and leaderships, after an unclean stop out of ELRs too (ISR-18). The
     new process has no records of the partitions `missing` (CT-29)."""
     how = Leaves.UNCLEANLY if unclean and rules.eligible_leader_replicas else Leaves.WHOLE
-    return _remove(image, rules, broker_id, how, missing)
+    replicas = image.index.on_broker(broker_id)
+    return _remove(image, rules, broker_id, replicas, lambda tp: Leaves.EMPTY if tp in missing else how)
 
 
 def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> Iterator[Change | None]:
@@ -99,7 +100,7 @@ def unfence(image: MetadataImage, rules: Rules, broker: BrokerRegistration) -> I
         return elect(state, now) if broker.broker_id in state.replicas else state
 
     yield _registered(replace(broker, fenced=False, in_controlled_shutdown=False, joined=True))
-    yield from _changes(image, rules, active, image.index.led_by(NO_LEADER), change)
+    yield from partition_changes(image, rules, active, image.index.led_by(NO_LEADER), change)
 
 
 def lose_replicas(
@@ -111,13 +112,7 @@ def lose_replicas(
         for tp, topic_id, is_gone in offline
         if tp in image.partitions and image.topics[tp.topic].topic_id == topic_id
     }
-    return _changes(
-        image,
-        rules,
-        active_brokers(image) - {broker_id},
-        named,
-        lambda tp, state, now: remove_from_isr(state, broker_id, now, named[tp]),
-    )
+    return _remove(image, rules, broker_id, named, named.__getitem__)
 
 
 def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[int]) -> Iterator[Change | None]:
@@ -128,7 +123,7 @@ def withdraw(image: MetadataImage, rules: Rules, broker_id: int, unheard: Set[in
         enough = max(LEAST_CANDIDATES, min(now.min_insync_replicas, len(state.replicas)))
         return remove_from_isr(state, broker_id, now) if follows and len(state.isr) > enough else state
 
-    return _changes(image, rules, active_brokers(image), image.index.on_broker(broker_id), change)
+    return partition_changes(image, rules, active_brokers(image), image.index.on_broker(broker_id), change)
 
 
 def _registered(broker: BrokerRegistration) -> Change:
@@ -139,19 +134,16 @@ def _remove(
     image: MetadataImage,
     rules: Rules,
     broker_id: int,
-    how: Leaves = Leaves.WHOLE,
-    missing: Set[TopicPartition] = frozenset(),
+    replicas: Iterable[TopicPartition],
+    how: Callable[[TopicPartition], Leaves] = lambda _: Leaves.WHOLE,
 ) -> Iterator[Change | None]:
-    return _changes(
-        image,
-        rules,
-        active_brokers(image) - {broker_id},
-        image.index.on_broker(broker_id),
-        lambda tp, state, now: remove_from_isr(state, broker_id, now, Leaves.EMPTY if tp in missing else how),
-    )
+    def change(tp: TopicPartition, state: PartitionState, now: Situation) -> PartitionState:
+        return remove_from_isr(state, broker_id, now, how(tp))
+
+    return partition_changes(image, rules, active_brokers(image) - {broker_id}, replicas, change)
 
 
-def _changes(
+def partition_changes(
     image: MetadataImage,
     rules: Rules,
     active: frozenset[int],

@@ -82,9 +82,7 @@ def alter_broker_configs(image: MetadataImage, broker_id: int, request: ConfigCh
         raise ErrorCode.BROKER_ID_NOT_REGISTERED.error(f"broker {broker_id} is not registered")
     before = image.broker_configs.get(broker_id, {})
     configs = _altered(before, request, AlterableBrokerConfig, f"broker {broker_id}")
-    is_new = configs != before and not request.validate_only
-    answer = AlteredConfigs(configs, image.version + is_new)
-    return Decision([Change("broker_config", broker_id, configs)] if is_new else [], answer)
+    return _decided(image, before, Change("broker_config", broker_id, configs), request)
 
 
 def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) -> Decision[AlteredConfigs]:
@@ -100,9 +98,14 @@ def alter_client_quotas(image: MetadataImage, user: str, request: ConfigChange) 
         )
     before = image.client_quotas.get(user, {})
     configs = _altered(before, request, ClientQuota, f"the quota of {user}")
-    is_new = configs != before and not request.validate_only
-    answer = AlteredConfigs(configs, image.version + is_new)
-    return Decision([Change("client_quota", user, configs)] if is_new else [], answer)
+    return _decided(image, before, Change("client_quota", user, configs), request)
+
+
+def _decided(
+    image: MetadataImage, before: Mapping[str, str], change: Change, request: ConfigChange
+) -> Decision[AlteredConfigs]:
+    is_new = change.value != before and not request.validate_only
+    return Decision([change] if is_new else [], AlteredConfigs(change.value, image.version + is_new))
 
 
 def checked_configs(configs: Mapping[str, str], model: type[Settings], source: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from replog.controller.broker_events import Rules, active_brokers, situation
+from replog.controller.broker_events import Rules, active_brokers, partition_changes, situation
 from replog.controller.decision import Decision, PartitionChanges
 from replog.controller.elections import Election, Situation, elect
 from replog.controller.evidence import Evidence, leader_by_evidence, leader_on_request
@@ -86,9 +86,9 @@ def recover(
     image: MetadataImage, rules: Rules, evidence: Evidence, now_ms: int, patience_ms: int
 ) -> Iterator[Change | None]:
     """Elect by what replicas said, where that is enough (CT-12, CT-30). A change is made when the caller takes it."""
-    active = active_brokers(image)
-    for tp in image.index.led_by(NO_LEADER):
-        state, now = image.partitions[tp], situation(image, rules, tp.topic, active)
+
+    def change(tp: TopicPartition, state: PartitionState, now: Situation) -> PartitionState:
         leader = leader_by_evidence(state, now, evidence.answers(image, tp), now_ms, patience_ms)
-        changed = elect(state, now, by_evidence=leader)
-        yield None if changed is state else Change("partition", tp, changed, image.topics[tp.topic].topic_id)
+        return elect(state, now, by_evidence=leader)
+
+    return partition_changes(image, rules, active_brokers(image), image.index.led_by(NO_LEADER), change)

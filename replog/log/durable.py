@@ -16,7 +16,6 @@ from replog.log.offsets import Isolation, OffsetMetadata
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.log.producers.state import ProducerStateManager
 from replog.log.segment import Segment
-from replog.log.segments import SegmentView
 from replog.topic import TopicPartition
 
 
@@ -179,14 +178,9 @@ class DurableLog:
         return self._segments.size
 
     @property
-    def segments(self) -> tuple[SegmentView, ...]:
-        """The segments, oldest first; the last one is active."""
-        return self._segments.views()
-
-    @property
-    def whole_segments(self) -> Sequence[Segment]:
-        """The segments themselves. Do not change them, nor keep them until the log changes."""
-        return self._segments.in_order
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, oldest first; the last one is active. Do not change them."""
+        return tuple(self._segments)
 
     @property
     def generation(self) -> int:

@@ -48,34 +48,6 @@ class InvalidRecord(_LogError, code=ErrorCode.INVALID_RECORD):
     """A sound batch that may not be appended here (2.7), or records that do not decode (RB-3)."""
 
 
-class InvalidTimestamp(_LogError, code=ErrorCode.INVALID_TIMESTAMP):
-    """A batch of the wrong timestamp type, or dated too far from now (2.7)."""
-
-
-class InvalidTxnState(_LogError, code=ErrorCode.INVALID_TXN_STATE):
-    """A transactional batch where none may be, or another one where only such may be (PS-2)."""
-
-
-class OutOfOrderSequence(_LogError, code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
-    """A batch that does not continue its producer's sequence (PS-2)."""
-
-
-class InvalidProducerEpoch(_LogError, code=ErrorCode.INVALID_PRODUCER_EPOCH):
-    """A batch of a producer that a later incarnation has replaced (PS-2, PS-4)."""
-
-
-class TransactionCoordinatorFenced(_LogError, code=ErrorCode.TRANSACTION_COORDINATOR_FENCED):
-    """A marker of a transaction coordinator that another one has replaced (PS-4)."""
-
-
-class RecordTooLarge(_LogError, code=ErrorCode.MESSAGE_TOO_LARGE):
-    """A batch larger than `max.message.bytes` (2.6)."""
-
-
-class RecordBatchTooLarge(_LogError, code=ErrorCode.RECORD_LIST_TOO_LARGE):
-    """An append larger than `segment.bytes` (2.6)."""
-
-
 class OffsetsOutOfOrder(_LogError):
     """A replicated batch that does not continue the one before it, in offset or in leader epoch (2.8)."""
 

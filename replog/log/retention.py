@@ -89,7 +89,7 @@ def delete_old_segments(log: Log, now_ms: int | None, report: Callable[[Deletion
         return 0
     with log.work:
         bounds = (log.log_start_offset, log.high_watermark, log.log_end_offset)
-        segments = list(log.whole_segments)
+        segments = log.segments
         expired = expired_segments(segments, log.config, *bounds, now_ms)
         if not expired:
             return 0

@@ -83,48 +83,46 @@ class Segment:
         """The `.log` file's path."""
         return Path(self.file.path)
 
-    @path.setter
-    def path(self, path: Path) -> None:
-        self.file.path = str(path)
-
     @property
     def indexes(self) -> tuple[OffsetIndex, TimeIndex, DigestIndex]:
         return self.index, self.time_index, self.digest_index
 
     @property
-    def paths(self) -> tuple[Path, ...]:
-        """The log and its indexes, log first. The transaction index need not exist."""
-        return self.path, self.index.path, self.time_index.path, self.digest_index.path, self.transaction_index.path
+    def all_indexes(self) -> tuple[OffsetIndex, TimeIndex, DigestIndex, TransactionIndex]:
+        return *self.indexes, self.transaction_index
+
+    @property
+    def all_files(self) -> list[OpenFile]:
+        """The log and its indexes, log first. The transaction index, which is the last, need not exist."""
+        return [self.file, *(index.file for index in self.all_indexes)]
+
+    @property
+    def paths(self) -> list[Path]:
+        return [Path(file.path) for file in self.all_files]
 
     @property
     def files(self) -> list[OpenFile]:
-        """The files of `paths`, with the transaction index only if it has entries."""
-        transactions = [self.transaction_index.file] if self.transaction_index.count else []
-        return [self.file, *(index.file for index in self.indexes), *transactions]
+        """All files, with the transaction index only if it has entries."""
+        return self.all_files if self.transaction_index.count else self.all_files[:-1]
 
     def renamed(self, directory: Path) -> None:
-        self.path = directory / self.path.name
-        for index in (*self.indexes, self.transaction_index):
-            index.path = directory / index.path.name
+        for file in self.all_files:
+            file.path = str(directory / Path(file.path).name)
 
     def rename(self, suffix: str) -> None:
         """Rename the files to their plain names and `suffix`, the log first."""
-        before = self.paths
-        log, *others = (segment_file_name(self.base_offset, kind) + suffix for kind in SEGMENT_SUFFIXES)
-        self.path = self.path.with_name(log)
-        for index, name in zip((*self.indexes, self.transaction_index), others, strict=True):
-            index.path = index.path.with_name(name)
-        for path, renamed in zip(before, self.paths, strict=True):
+        for file, kind in zip(self.all_files, SEGMENT_SUFFIXES, strict=True):
+            path = Path(file.path)
+            file.path = str(path.with_name(segment_file_name(self.base_offset, kind) + suffix))
             if path.exists():
-                path.rename(renamed)
+                path.rename(file.path)
 
     def create(self) -> None:
         """Begin with empty files. Existing ones are replaced."""
         self.forget()
         self.file.create()
-        for index in self.indexes:
+        for index in self.all_indexes:
             index.reset()
-        self.transaction_index.reset()
 
     def begin(self) -> None:
         """Make empty files in a new directory, and leave them closed: of very many, most are not written to soon."""
@@ -139,7 +137,7 @@ class Segment:
 
         Raises TooManyOpenFiles before anything has begun."""
         with ExitStack() as files:
-            for file in (self.file, *(index.file for index in self.indexes)):
+            for file in self.all_files[:-1]:
                 files.enter_context(file)
             yield
 
@@ -206,21 +204,19 @@ class Segment:
 
     def write_indexes(self) -> None:
         """Write the entries of written batches. Where descriptors or room are lacking, they wait for the next call."""
-        for index in (*self.indexes, self.transaction_index):
-            if index.pending or index.stale:
-                try:
-                    index.write()
-                except TooManyOpenFiles:
-                    pass
-                except OSError as error:
-                    if error.errno not in NO_ROOM:
-                        raise
+        for index in self.all_indexes:
+            try:
+                index.write()
+            except TooManyOpenFiles:
+                pass
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
 
     def write_all_indexes(self) -> None:
         """Write all entries now. Raises OSError or TooManyOpenFiles."""
-        for index in (*self.indexes, self.transaction_index):
-            if index.pending or index.stale:
-                index.write()
+        for index in self.all_indexes:
+            index.write()
 
     def undo(self) -> Callable[[], None]:
         """Return a function that takes back all batches added from now on, for want of room to write them."""
@@ -477,13 +473,10 @@ class Segment:
     def flush(self) -> None:
         """fsync the log, then its indexes (SG-13)."""
         self.file.sync()
-        for index in self.indexes:
+        for index in self.all_indexes:
             index.flush()
-        self.transaction_index.flush()
 
     def close(self) -> None:
         """Close the files; reading opens them again. Unsynced data are given up: see `open_files`."""
-        self.file.close()
-        for index in self.indexes:
-            index.close()
-        self.transaction_index.close()
+        for file in (self.file, *self.all_indexes):
+            file.close()

@@ -1,10 +1,10 @@
 """The segments of one log, oldest first; the last one is active and always there (5.1)."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from replog.log.errors import RetriableLogError, storage_errors
 from replog.log.files.deletion import DeletedFiles
@@ -14,14 +14,6 @@ from replog.log.segment import Segment
 from replog.log.swap import Swap
 
 _base = attrgetter("base_offset")
-
-
-class SegmentView(NamedTuple):
-    """The facts of a segment for other packages."""
-
-    base_offset: int
-    size: int  # bytes of the .log file
-    path: Path  # the .log file; the indexes are in the same directory
 
 
 class Segments:
@@ -55,16 +47,8 @@ class Segments:
     def size(self) -> int:
         return sum(segment.size for segment in self._segments)
 
-    @property
-    def in_order(self) -> Sequence[Segment]:
-        """The list itself. Do not change it, nor keep it until it changes."""
-        return self._segments
-
     def all(self) -> list[Segment]:
         return list(self._segments)
-
-    def views(self) -> tuple[SegmentView, ...]:
-        return tuple(SegmentView(segment.base_offset, segment.size, segment.path) for segment in self._segments)
 
     def since(self, offset: int) -> list[Segment]:
         """Return the segment with the greatest base offset up to `offset` (else the first one), and those after it."""

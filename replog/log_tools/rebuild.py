@@ -18,7 +18,7 @@ from replog.log.directories.partition_metadata import (
     DamagedTopicId,
     format_topic_id,
     read_topic_id,
-    replace_topic_id,
+    write_topic_id,
 )
 from replog.log.errors import CorruptRecord, CorruptSnapshot, IndexOffsetOverflow, storage_errors
 from replog.log.files.names import (
@@ -250,7 +250,7 @@ def restore_topic_id(directory: Path, topic_id: bytes) -> None:
         raise ErrorCode.INVALID_REQUEST.error(
             f"{directory} belongs to topic {format_topic_id(there or b'')}; if that is wrong, move the directory away"
         )
-    replace_topic_id(directory, topic_id)
+    write_topic_id(directory, topic_id)
     with suppress(PermissionError):  # otherwise root's file is not the broker's
         owner = directory.stat()
         os.chown(directory / PARTITION_METADATA, owner.st_uid, owner.st_gid)

@@ -8,9 +8,8 @@ from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.batch import iterate_batches
 from replog.log.formats.records import LogRecord
 from replog.log_tools.checker.findings import Finding, Kind, Severity
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import verify
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.metadata.values import PartitionState
 from replog.simulator.checks.kept import latest_values, records_of
 from replog.simulator.clients.workload import DELETED_KEYS, Workload

@@ -11,9 +11,8 @@ from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.log_tools.checker.findings import Severity
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import verify_log_directory
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT
 from tests.damage.vocabulary import index_entries

@@ -53,7 +53,7 @@ def find_cleanable(log: Log, checkpoint: int | None, now_ms: int | None) -> Clea
     """Return the parts. `checkpoint` is where the last cleaning ended; one that is missing or outside of the log counts
     as log start. Without `now_ms` no lag is over."""
     with log.work:
-        return _parts(log, log.whole_segments, checkpoint, now_ms)
+        return _parts(log, log.segments, checkpoint, now_ms)
 
 
 def _parts(log: Log, segments: Sequence[Segment], checkpoint: int | None, now_ms: int | None) -> Cleanable:
@@ -118,7 +118,7 @@ class CleanTask:
     def of(cls, log: Log, cleanable: Cleanable, now_ms: int | None, map_bytes: int) -> "CleanTask":
         """Return the task for the cleanable part of a log. Run it in any process. Without `now_ms` no tombstone goes
         for its age."""
-        segments, producers = log.whole_segments, log.producers
+        segments, producers = log.segments, log.producers
         sources = [
             SourceSegment(
                 segment.path,

@@ -20,7 +20,7 @@ from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk
 from replog.log.files.group_commit import GroupCommit
 from replog.log.files.names import base_offset_of
 from replog.log.files.opening import has_records
-from replog.log.files.replacing import fsync_directory, fsync_path
+from replog.log.files.replacing import fsync_directory, fsync_path, make_file
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.loading import empty_log
 from replog.log.log import Log
@@ -183,7 +183,7 @@ def begin_log(path: Path, replica: NewReplica) -> Log:
         _make_directory(path)
     try:
         with storage_errors(path):
-            write_topic_id(path, replica.topic_id)
+            write_topic_id(path, replica.topic_id, make_file)
             epochs = [] if replica.leads_in is None else [(replica.leads_in, 0)]
             return Log(path, replica.config, empty_log(path, epochs))
     except ReplogError:

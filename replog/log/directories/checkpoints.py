@@ -45,8 +45,7 @@ class Checkpoints:
 
     def read_one(self, tp: TopicPartition, report: Report) -> Offsets:
         """Return the offsets of one replica. An unreadable checkpoint counts as empty."""
-        every = (self._recovery_points, self._log_starts, self._high_watermarks)
-        return Offsets(*(_read_or_empty(each, report).get(tp, 0) for each in every))
+        return Offsets(*(offsets.get(tp, 0) for offsets in self.read(report)))
 
     def write_all(self) -> None:
         self.write_recovery_points()

@@ -10,7 +10,6 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 from uuid import UUID
 
 from replog.config.topic import TopicConfig
@@ -21,7 +20,7 @@ from replog.log.directories.clean_shutdown import CleanStop, take_marker, write_
 from replog.log.directories.lock import lock
 from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_create
 from replog.log.directories.metadata_position import read_position
-from replog.log.directories.replica import Offsets, Placed, open_replica
+from replog.log.directories.replica import Offsets, OpenedLog, Placed, open_replica
 from replog.log.epochs import save_all
 from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk, storage_errors
 from replog.log.files.deletion import remove
@@ -39,19 +38,7 @@ TELL_EVERY = 1000  # directories, which take some seconds
 RandomBytes = Callable[[int], bytes]
 
 
-class FutureLog(NamedTuple):
-    """A log that will replace the one in another directory."""
-
-    log: Log
-    topic_id: bytes
-
-    @property
-    def id(self) -> str:
-        """The 32 hex digits in the name of its directory."""
-        return self.log.directory.name.removesuffix(FUTURE_SUFFIX)[-32:]
-
-
-Opened = Callable[[Path, TopicPartition], FutureLog | None]
+Opened = Callable[[Path, TopicPartition], OpenedLog | None]
 # Returns what the metadata place here, if a directory that knew them up to this version must be of that topic.
 PlacedHere = Callable[[TopicPartition, int], Placed | None]
 
@@ -73,7 +60,7 @@ class LogDirectory:
         self.cleaned_offsets = CleanedOffsets(path / CLEANER_CHECKPOINT, threading.Lock())
         self._logs: dict[TopicPartition, Log] = {}
         self._topic_ids: dict[TopicPartition, bytes] = {}
-        self._futures: dict[TopicPartition, FutureLog] = {}
+        self._futures: dict[TopicPartition, OpenedLog] = {}
         self._randbytes = randbytes
         self._log_dirs = log_dirs
         self.on_unsaved: Callable[[], None] = lambda: None  # must have `save_epochs` and `save_log_starts` called soon
@@ -124,7 +111,7 @@ class LogDirectory:
         return MappingProxyType(self._logs)
 
     @property
-    def futures(self) -> Mapping[TopicPartition, FutureLog]:
+    def futures(self) -> Mapping[TopicPartition, OpenedLog]:
         return MappingProxyType(self._futures)
 
     def get(self, tp: TopicPartition) -> Log | None:
@@ -160,7 +147,8 @@ class LogDirectory:
         return dict(self._logs)
 
     def _load(self, configs: Callable[[TopicPartition], TopicConfig], placed: PlacedHere, report: Report) -> None:
-        recovery_points, log_starts, high_watermarks = self.checkpoints.read(report)
+        checkpoints = self.checkpoints.read(report)
+        recovery_points = checkpoints[0]
         try:
             self.cleaned_offsets.load()
         except DamagedCheckpoint as damage:
@@ -171,9 +159,10 @@ class LogDirectory:
         with suppress(ReplogError):
             self._known = read_position(self.path).version
 
-        def opened(path: Path, tp: TopicPartition) -> FutureLog | None:
-            offsets = Offsets(recovery_points.get(tp, 0), log_starts.get(tp, 0), high_watermarks.get(tp, 0))
-            return self._open(path, tp, configs(tp), offsets, placed, report, clean=self.clean)
+        def opened(path: Path, tp: TopicPartition) -> OpenedLog | None:
+            offsets = Offsets(*(each.get(tp, 0) for each in checkpoints))
+            cleaned, certain = self.cleaned_offsets.get(tp) is not None, lambda: placed(tp, self._known)
+            return open_replica(path, configs(tp), offsets, self.clean, cleaned, certain, report)
 
         for number, path in enumerate(directories, 1):
             self._load_directory(path, opened, report)
@@ -186,35 +175,13 @@ class LogDirectory:
             self.previous_stop = CleanStop()
         self.cleaned_offsets.keep(self._logs.keys() | self.failed.keys())
         self.checkpoints.are_read = True
-        gone = (recovery_points.keys() | log_starts.keys() | high_watermarks.keys()) - self._all().keys()
-        if gone - self.failed.keys():  # a new replica of such a name must not inherit anything after a crash
+        if {tp for each in checkpoints for tp in each} - self._all().keys() - self.failed.keys():
+            # a new replica of such a name must not inherit anything after a crash
             self.checkpoints.write_all()
         elif any(log.recovery_point < recovery_points.get(tp, 0) for tp, log in self._all().items()):
             self.checkpoints.write_recovery_points()  # otherwise later appends count as durable after a crash
         for tp, log in self._logs.items():
             self.cleaned_offsets.lower_to(tp, log.segments[-1].base_offset)  # the next records there are dirty
-
-    def _open(
-        self,
-        path: Path,
-        tp: TopicPartition,
-        config: TopicConfig,
-        offsets: Offsets,
-        placed: PlacedHere,
-        report: Report,
-        *,
-        clean: bool = False,
-    ) -> FutureLog | None:
-        opened = open_replica(
-            path,
-            config,
-            offsets,
-            clean=clean,
-            cleaned=self.cleaned_offsets.get(tp) is not None,
-            placed=lambda: placed(tp, self._known),
-            report=report,
-        )
-        return FutureLog(*opened) if opened is not None else None
 
     def _load_directory(self, path: Path, opened: Opened, report: Report) -> None:
         """Handle one subdirectory: a log, a future log, the rest of a deletion, or something else."""
@@ -333,17 +300,17 @@ class LogDirectory:
             elif each.log is None:
                 self.failed[each.tp] = change.kept[each.tp]
             elif each.directory.name.endswith(FUTURE_SUFFIX):
-                self._futures[each.tp] = FutureLog(each.log, each.topic_id)
+                self._futures[each.tp] = OpenedLog(each.log, each.topic_id)
             else:
                 self._logs[each.tp], self._topic_ids[each.tp] = each.log, each.topic_id
         for tp, log in change.logs.items():
             new = change.new[tp]
             if new.copy_name:
-                self._futures[tp] = FutureLog(log, new.topic_id)
+                self._futures[tp] = OpenedLog(log, new.topic_id)
             else:
                 self._logs[tp], self._topic_ids[tp] = log, new.topic_id
 
-    def reopen(self, tp: TopicPartition, config: TopicConfig, placed: PlacedHere, report: Report) -> FutureLog | None:
+    def reopen(self, tp: TopicPartition, config: TopicConfig, placed: PlacedHere, report: Report) -> OpenedLog | None:
         """Open a failed replica again, as after a crash, in any thread; None if nothing is left of it. Then call
         `reopened`. Raises ReplogError."""
         failed = self._logs.get(tp)
@@ -353,12 +320,13 @@ class LogDirectory:
         path = self.path / tp.directory_name
         if not os.path.lexists(path):
             return None
-        opened = self._open(path, tp, config, self.checkpoints.read_one(tp, report), placed, report)
+        cleaned, certain = self.cleaned_offsets.get(tp) is not None, lambda: placed(tp, self._known)
+        opened = open_replica(path, config, self.checkpoints.read_one(tp, report), False, cleaned, certain, report)
         if opened is not None:
             self.cleaned_offsets.lower_to(tp, opened.log.segments[-1].base_offset)
         return opened
 
-    def reopened(self, tp: TopicPartition, opened: FutureLog | None) -> None:
+    def reopened(self, tp: TopicPartition, opened: OpenedLog | None) -> None:
         """Add the replica once `checkpoints.write_all` has noted its offsets; None: forget it."""
         self.failed.pop(tp, None)
         if opened is not None:
@@ -446,10 +414,6 @@ class LogDirectory:
         expired = [path for path, since, delay in self._pending_deletions if now_ms - since >= delay]
         self._pending_deletions = [each for each in self._pending_deletions if now_ms - each[1] < each[2]]
         return expired
-
-    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were silent for `expiration_ms` (PS-11), and return how many."""
-        return sum(log.producers.remove_expired(now_ms, expiration_ms) for log in self._logs.values())
 
     def save_epochs(self) -> None:
         """Make noted epochs durable, in any thread. A log that is renamed meanwhile is saved the next time."""

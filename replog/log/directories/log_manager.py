@@ -22,9 +22,10 @@ from pathlib import Path
 from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
-from replog.log.directories.checkpoints import CleanedOffsets, Report
+from replog.log.directories.checkpoints import Checkpoints, CleanedOffsets, Report
 from replog.log.directories.clean_shutdown import CleanStop
-from replog.log.directories.log_directory import FutureLog, LogDirectory, PlacedHere, RandomBytes
+from replog.log.directories.log_directory import LogDirectory, PlacedHere, RandomBytes
+from replog.log.directories.replica import OpenedLog
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.replacing import fsync_directory
 from replog.log.log import Log
@@ -82,7 +83,7 @@ class LogManager:
         return {tp: log for directory in self.directories for tp, log in directory.logs.items()}
 
     @property
-    def futures(self) -> Mapping[TopicPartition, FutureLog]:
+    def futures(self) -> Mapping[TopicPartition, OpenedLog]:
         return {tp: future for directory in self.directories for tp, future in directory.futures.items()}
 
     @property
@@ -341,7 +342,7 @@ class LogManager:
             directory.forget_gone()
             directory.cleaned_offsets.write()
 
-    def _moving(self, tp: TopicPartition) -> tuple[LogDirectory, LogDirectory, Log, FutureLog]:
+    def _moving(self, tp: TopicPartition) -> tuple[LogDirectory, LogDirectory, Log, OpenedLog]:
         """Return the directories that it moves from and to, and the two logs."""
         home, target = self._home(tp), self._future_home(tp)
         assert home is not None, f"{tp} is not here"
@@ -353,20 +354,10 @@ class LogManager:
     def take_expired(self, now_ms: int) -> list[Path]:
         return [path for directory in self.working for path in directory.take_expired(now_ms)]
 
-    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        return sum(directory.remove_expired_producers(now_ms, expiration_ms) for directory in self.working)
-
-    def checkpoint_recovery_points(self) -> None:
+    def checkpoint(self, write: Callable[[Checkpoints], None]) -> None:
+        """Write some of the checkpoints of each, in any thread."""
         for directory in self.working:
-            directory.checkpoints.write_recovery_points()
-
-    def checkpoint_log_starts(self) -> None:
-        for directory in self.working:
-            directory.checkpoints.write_log_starts()
-
-    def checkpoint_high_watermarks(self) -> None:
-        for directory in self.working:
-            directory.checkpoints.write_high_watermarks()
+            write(directory.checkpoints)
 
     # -- the end
 

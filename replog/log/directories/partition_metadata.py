@@ -2,11 +2,12 @@
 
 import base64
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.opening import read_regular
-from replog.log.files.replacing import make_file, write_atomically
+from replog.log.files.replacing import write_atomically
 
 PARTITION_METADATA = "partition.metadata"
 MAX_BYTES = 4096
@@ -41,21 +42,11 @@ def read_topic_id(directory: Path) -> bytes | None:
     return topic_id
 
 
-def write_topic_id(directory: Path, topic_id: bytes) -> None:
-    """Write the file, without waiting for the disk. ValueError unless the id is 16 bytes that are not all zero."""
-    path = directory / PARTITION_METADATA
-    with storage_errors(path):
-        make_file(path, _content(topic_id))
-
-
-def replace_topic_id(directory: Path, topic_id: bytes) -> None:
-    """Replace the file durably. Raises as `write_topic_id`."""
-    path = directory / PARTITION_METADATA
-    with storage_errors(path):
-        write_atomically(path, _content(topic_id))
-
-
-def _content(topic_id: bytes) -> bytes:
+def write_topic_id(directory: Path, topic_id: bytes, write: Callable[[Path, bytes], None] = write_atomically) -> None:
+    """Replace the file, durably unless by another `write`. ValueError unless the id is 16 bytes that are not all
+    zero."""
     if len(topic_id) != 16 or topic_id == bytes(16):
         raise ValueError(f"topic id {topic_id.hex()!r} is not 16 bytes, or all zero")
-    return f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode()
+    path = directory / PARTITION_METADATA
+    with storage_errors(path):
+        write(path, f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode())

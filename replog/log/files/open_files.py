@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
@@ -100,6 +100,10 @@ class OpenFiles:
 
     # -- under the lock
 
+    def used(self, file: "OpenFile") -> None:
+        """The open file is now the most recently used."""
+        (self._unsynced if file.unsynced else self._clean).move_to_end(file)
+
     def _forget(self, file: "OpenFile") -> list[int]:
         """Return its descriptor, to be closed, if it has one. Its unsynced data are given up."""
         self._let_go.pop(file, None)
@@ -113,25 +117,12 @@ class OpenFiles:
         return [fd] if fd >= 0 else []
 
     def _unused(self, count: int) -> list[int]:
-        """Take up to `count` descriptors from files that nobody uses, to be closed.
-
-        A file that was used since the last look gets a second chance, at the end of the queue."""
-        descriptors: list[int] = []
-        for files in (self._clean, self._unsynced):
-            for _ in range(2 * len(files)):
-                if len(descriptors) >= count:
-                    return descriptors
-                if not files:
-                    break
-                file = next(iter(files))
-                if file.users or file.recent:
-                    file.recent = False
-                    files.move_to_end(file)
-                    continue
-                if file.unsynced:
-                    self._let_go[file] = None
-                descriptors += self._take(file)
-        return descriptors
+        """Take up to `count` descriptors from files that nobody uses, to be closed."""
+        unused = list(islice((file for file in chain(self._clean, self._unsynced) if not file.users), max(count, 0)))
+        for file in unused:
+            if file.unsynced:
+                self._let_go[file] = None
+        return [fd for file in unused for fd in self._take(file)]
 
 
 def _close(descriptors: Sequence[int]) -> None:
@@ -161,7 +152,7 @@ class OpenFile:
 
     `path` may be changed after a rename."""
 
-    __slots__ = ("_files", "_lock", "_tail", "closing", "fd", "path", "recent", "unsynced", "users")
+    __slots__ = ("_files", "_lock", "_tail", "closing", "fd", "path", "unsynced", "users")
 
     def __init__(self, path: Path | str) -> None:
         self.path = str(path)
@@ -170,7 +161,6 @@ class OpenFile:
         self._tail: Tail | None = None  # the lock guards it, too
         self.fd = -1  # the lock guards this and what follows
         self.users = 0
-        self.recent = False
         self.unsynced = False
         self.closing = False
 
@@ -178,8 +168,8 @@ class OpenFile:
         """Return the descriptor, to read and write. A file that the disk has lost is an error; it is not made again."""
         with self._lock:
             self.users += 1
-            self.recent = True
             if self.fd >= 0:
+                self._files.used(self)
                 return self.fd
         return self._files.open(self)
 
@@ -197,7 +187,6 @@ class OpenFile:
         self.close()
         with self._lock:
             self.users += 1
-            self.recent = True
         self._files.open(self, os.O_CREAT | os.O_TRUNC)
         self.__exit__(None, None, None)
 

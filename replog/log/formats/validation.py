@@ -6,16 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from replog.config.topic import TopicConfig
-from replog.errors import ReplogError
-from replog.log.errors import (
-    CorruptRecord,
-    InvalidRecord,
-    InvalidTimestamp,
-    OffsetsOutOfOrder,
-    RecordBatchTooLarge,
-    RecordTooLarge,
-    UnexpectedAppendOffset,
-)
+from replog.errors import ErrorCode, ReplogError
+from replog.log.errors import CorruptRecord, InvalidRecord, OffsetsOutOfOrder, UnexpectedAppendOffset
 from replog.log.formats.batch import (
     CODEC_MASK,
     CONTROL,
@@ -41,8 +33,8 @@ MAX_EXPANSION = 16  # a leader looks through so many times `max.message.bytes`, 
 def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigin) -> BatchHeader:
     """Return the header of the one batch that `records` must be, fit to be appended by a leader.
 
-    Only a transaction coordinator writes control batches. Raises CorruptRecord, InvalidRecord, InvalidTimestamp,
-    RecordTooLarge or RecordBatchTooLarge."""
+    Only a transaction coordinator writes control batches. Raises CorruptRecord, InvalidRecord, INVALID_TIMESTAMP,
+    MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE."""
     header = parse_header(records)
     size = header.size
     if size > len(records):
@@ -51,11 +43,13 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
         message = f"{len(records) - size} bytes follow the batch; send exactly one batch"
         raise InvalidRecord(message) if _begins_a_batch(records, size) else CorruptRecord(message)
     if size > config.max_message_bytes:
-        raise RecordTooLarge(
+        raise ErrorCode.MESSAGE_TOO_LARGE.error(
             f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}; send smaller batches"
         )
     if size > config.segment_bytes:
-        raise RecordBatchTooLarge(f"a batch of {size} bytes exceeds segment.bytes={config.segment_bytes}")
+        raise ErrorCode.RECORD_LIST_TOO_LARGE.error(
+            f"a batch of {size} bytes exceeds segment.bytes={config.segment_bytes}"
+        )
     if not validate_crc(records, 0, header):
         raise CorruptRecord(f"the CRC of the batch is not {header.crc:08x}, as its header says")
     if header.base_offset != 0:
@@ -79,12 +73,14 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
     elif header.attributes & TRANSACTIONAL:
         raise InvalidRecord(f"a transactional batch has producer id {header.producer_id}")
     if config.message_timestamp_type == "CreateTime" and header.attributes & LOG_APPEND_TIME:
-        raise InvalidTimestamp("a client may not mark a batch LogAppendTime on a topic with CreateTime")
+        raise ErrorCode.INVALID_TIMESTAMP.error(
+            "a client may not mark a batch LogAppendTime on a topic with CreateTime"
+        )
     return header
 
 
 def check_times(header: BatchHeader, config: TopicConfig, now_ms: int, apart_ms: int) -> None:
-    """Raise InvalidTimestamp if a batch's first or greatest time is too far from now (D56). Now is `now_ms`, or
+    """Raise INVALID_TIMESTAMP if a batch's first or greatest time is too far from now (D56). Now is `now_ms`, or
     `apart_ms` earlier by another clock (CT-28)."""
     if config.message_timestamp_type == "LogAppendTime":
         return
@@ -92,11 +88,11 @@ def check_times(header: BatchHeader, config: TopicConfig, now_ms: int, apart_ms:
     latest = max(first, greatest)
     if latest - now_ms > config.message_timestamp_after_max_ms:
         bound = f"message.timestamp.after.max.ms={config.message_timestamp_after_max_ms}"
-        raise InvalidTimestamp(_dated(latest, f"{latest - now_ms} ms after", bound))
+        raise ErrorCode.INVALID_TIMESTAMP.error(_dated(latest, f"{latest - now_ms} ms after", bound))
     earliest, least_ms = min(first, greatest), now_ms - apart_ms
     if earliest > NO_TIMESTAMP and least_ms - earliest > config.message_timestamp_before_max_ms:
         bound = f"message.timestamp.before.max.ms={config.message_timestamp_before_max_ms}"
-        raise InvalidTimestamp(_dated(earliest, f"{least_ms - earliest} ms before", bound))
+        raise ErrorCode.INVALID_TIMESTAMP.error(_dated(earliest, f"{least_ms - earliest} ms before", bound))
 
 
 def _dated(timestamp: int, how_far: str, bound: str) -> str:

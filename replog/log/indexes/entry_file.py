@@ -32,14 +32,11 @@ class EntryFile:
         self.count, self.surplus = divmod(length, self.layout.size)
         self.pending = bytearray()  # the last entries, if they are not written yet
         self.stale = False  # the file has other entries than the counted ones
+        self._last: tuple[int, ...] | None = None  # the last entry's fields, once they were asked for
 
     @property
     def path(self) -> Path:
         return Path(self.file.path)
-
-    @path.setter
-    def path(self, path: Path) -> None:
-        self.file.path = str(path)
 
     def check_whole(self) -> None:
         """Raise CorruptIndex unless whole entries fill the file."""
@@ -62,6 +59,7 @@ class EntryFile:
 
     def close(self) -> None:
         """Close the file; entries not written are lost. A look-up opens it again."""
+        self._last = None
         self.count -= len(self.pending) // self.layout.size
         self.pending = bytearray()
         self.file.close()
@@ -90,14 +88,26 @@ class EntryFile:
         """Keep the first `count` entries; the others are not written yet."""
         size = self.layout.size
         del self.pending[len(self.pending) - (self.count - count) * size :]
-        self.count = count
+        self.count, self._last = count, None
 
-    def _add(self, entry: bytes) -> None:
-        self.pending += entry
+    def entry(self, slot: int) -> tuple[int, ...]:
+        """Return the fields as stored."""
+        return self.layout.unpack(self._read(slot, slot + 1))
+
+    def _last_entry(self) -> tuple[int, ...]:
+        """Return the fields of the last entry; there is one."""
+        if self._last is None:
+            self._last = self.entry(self.count - 1)
+        return self._last
+
+    def _add(self, *fields: int) -> None:
+        self.pending += self.layout.pack(*fields)
         self.count += 1
+        self._last = fields
 
     def _keep(self, count: int) -> None:
         """Cut the file behind the first `count` entries."""
+        self._last = None
         if count == self.count and not self.surplus:
             return
         if self.stale:

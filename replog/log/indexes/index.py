@@ -20,15 +20,11 @@ class Index(EntryFile):
 
     fields: ClassVar[tuple[Unpack, ...]]
     offset_field: ClassVar[int]
+    rises: ClassVar[tuple[int, ...]]  # the least by which each field of an entry is above that of the one before
 
     def __init__(self, path: Path | str, base_offset: int, *, new: bool = False) -> None:
         super().__init__(path, base_offset, new=new)
         self.warm = WARM_BYTES // self.layout.size  # entries
-        self._last: tuple[int, ...] | None = None  # the last entry's fields, once they were asked for
-
-    def entry(self, slot: int) -> tuple[int, ...]:
-        """Return the fields as stored."""
-        return self.layout.unpack(self._read(slot, slot + 1))
 
     def offset_at(self, slot: int) -> int:
         return self.entry(slot)[self.offset_field] + self.base_offset
@@ -51,10 +47,6 @@ class Index(EntryFile):
         self._create()
         self.count = self.surplus = 0
 
-    def close(self) -> None:
-        self._last = None
-        super().close()
-
     def check_shape(self) -> None:
         """Raise CorruptIndex unless whole entries fill the file and the last two are in order (IX-13, IX-16)."""
         if self.missing:
@@ -62,34 +54,18 @@ class Index(EntryFile):
         self.check_whole()
         if self.count and not 0 <= self.offset_at(self.count - 1) - self.base_offset <= MAX_RELATIVE_OFFSET:
             raise CorruptIndex(f"{self.path}: last offset {self.last_offset} is no offset of its segment")
-        if self.count > 1 and not self._in_order(self.entry(self.count - 2), self.entry(self.count - 1)):
+        if self.count < 2:
+            return
+        before, last = self.entry(self.count - 2), self.entry(self.count - 1)
+        if any(second - first < rise for first, second, rise in zip(before, last, self.rises, strict=False)):
             raise CorruptIndex(f"{self.path}: the last of {self.count} entries does not follow the one before it")
 
-    @staticmethod
-    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-        raise NotImplementedError
-
-    def forget_last(self, count: int) -> None:
-        self._last = None
-        super().forget_last(count)
-
-    def _last_entry(self) -> tuple[int, ...]:
-        """Return the fields of the last entry; there is one."""
-        if self._last is None:
-            self._last = self.entry(self.count - 1)
-        return self._last
-
-    def _add_fields(self, *fields: int) -> None:
-        self._add(self.layout.pack(*fields))
-        self._last = fields
-
-    def _keep(self, count: int) -> None:
-        self._last = None
-        super()._keep(count)
-
-    def _overflow(self, offset: int) -> IndexOffsetOverflow:
-        """Return the error: offsets are relative to the segment's base, in 31 bits (IX-4)."""
-        return IndexOffsetOverflow(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
+    def _relative(self, offset: int) -> int:
+        """Return the offset as it is stored, relative to the segment's base, in 31 bits (IX-4)."""
+        relative = offset - self.base_offset
+        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
+            raise IndexOffsetOverflow(f"offset {offset} does not fit the segment that begins at {self.base_offset}")
+        return relative
 
     def _search(self, target: int, field: int) -> int:
         """Return the last slot whose `field` is at most `target`, or -1. Search the warm end of the file first (IX-17),
@@ -125,12 +101,10 @@ class OffsetFirstIndex(Index):
 
     def append(self, offset: int, value: int) -> None:
         """Add an entry (IX-10). Raises InvalidIndexOffset unless `offset` is above the last one."""
-        relative = offset - self.base_offset
-        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
-            raise self._overflow(offset)
+        relative = self._relative(offset)
         if self.count and relative <= (self._last or self._last_entry())[0]:
             raise InvalidIndexOffset(f"{self.path}: offset {offset} is not above the last one, {self.last_offset}")
-        self._add_fields(relative, value)
+        self._add(relative, value)
 
 
 class OffsetPosition(NamedTuple):
@@ -145,6 +119,7 @@ class OffsetIndex(OffsetFirstIndex):
 
     layout = Struct(">ii")
     fields = (Struct(">i").unpack_from, Struct(">4xi").unpack_from)
+    rises = (1, 1)
 
     def lookup(self, offset: int) -> OffsetPosition:
         """Return the entry with the greatest offset up to `offset`, or the segment's beginning (IX-11)."""
@@ -163,10 +138,6 @@ class OffsetIndex(OffsetFirstIndex):
         relative, position = self.entry(slot)
         return OffsetPosition(relative + self.base_offset, position)
 
-    @staticmethod
-    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-        return first[0] < second[0] and first[1] < second[1]
-
 
 class TimestampOffset(NamedTuple):
     """A timestamp and an offset: every record with a greater timestamp has a greater offset (3.3)."""
@@ -181,17 +152,16 @@ class TimeIndex(Index):
     layout = Struct(">qi")
     fields = (Struct(">q").unpack_from, Struct(">8xi").unpack_from)
     offset_field = 1
+    rises = (1, 0)
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
         """Add an entry if `timestamp` is above the last one (IX-15). Raises InvalidIndexOffset if either falls."""
-        relative = offset - self.base_offset
-        if not 0 <= relative <= MAX_RELATIVE_OFFSET:
-            raise self._overflow(offset)
+        relative = self._relative(offset)
         last_timestamp, last_relative = self._last_entry() if self.count else (-1, 0)
         if self.count and (relative < last_relative or timestamp < last_timestamp):
             raise InvalidIndexOffset(f"{self.path}: ⟨{timestamp}, {offset}⟩ goes back from {self.get(self.count - 1)}")
         if timestamp > last_timestamp:
-            self._add_fields(timestamp, relative)
+            self._add(timestamp, relative)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """Return the last entry up to `timestamp`, or (-1, base offset) (IX-16)."""
@@ -201,10 +171,6 @@ class TimeIndex(Index):
     def get(self, slot: int) -> TimestampOffset:
         timestamp, relative = self.entry(slot)
         return TimestampOffset(timestamp, relative + self.base_offset)
-
-    @staticmethod
-    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-        return first[0] < second[0] and first[1] <= second[1]
 
 
 class DigestEntry(NamedTuple):
@@ -219,6 +185,7 @@ class DigestIndex(OffsetFirstIndex):
 
     layout = Struct(">IQ")
     fields = (Struct(">I").unpack_from, Struct(">4xQ").unpack_from)
+    rises = (1,)
 
     def lookup(self, offset: int) -> DigestEntry:
         """Return the entry with the greatest offset up to `offset`, or (base offset - 1, 0): nothing summed yet."""
@@ -228,7 +195,3 @@ class DigestIndex(OffsetFirstIndex):
     def get(self, slot: int) -> DigestEntry:
         relative, digest = self.entry(slot)
         return DigestEntry(relative + self.base_offset, digest)
-
-    @staticmethod
-    def _in_order(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
-        return first[0] < second[0]

@@ -31,12 +31,12 @@ class TransactionIndex(EntryFile):
 
     def append(self, entry: AbortedTxn) -> None:
         """Add an entry. Raises InvalidIndexOffset unless its marker lies behind that of the last one."""
-        if self.count and entry.last_offset <= (last := self.get(self.count - 1)).last_offset:
+        if self.count and entry.last_offset <= (last := AbortedTxn._make(self._last_entry()[1:])).last_offset:
             raise InvalidIndexOffset(f"{self.path}: {entry} does not lie behind {last}")
-        self._add(self.layout.pack(VERSION, *entry))
+        self._add(VERSION, *entry)
 
     def get(self, slot: int) -> AbortedTxn:
-        return AbortedTxn._make(self.layout.unpack(self._read(slot, slot + 1))[1:])
+        return AbortedTxn._make(self.entry(slot)[1:])
 
     def entries(self, slot: int = 0) -> Iterator[AbortedTxn]:
         for _, *fields in self._rows(slot):

@@ -3,7 +3,7 @@ transactions, which bound what READ_COMMITTED consumers see. In memory alone; se
 
 from typing import NamedTuple
 
-from replog.log.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
+from replog.errors import ErrorCode
 from replog.log.formats.batch import CONTROL, TRANSACTIONAL, BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker
 from replog.log.indexes.transaction_index import AbortedTxn
@@ -118,19 +118,19 @@ class ProducerStateManager:
     ) -> BatchMetadata | None:
         """Check if a batch with a producer id may be appended (PS-2 to PS-4). Return the batch that it repeats, if any.
 
-        An unknown producer may begin anywhere. Nothing changes. Raises OutOfOrderSequence, InvalidProducerEpoch,
-        InvalidTxnState or TransactionCoordinatorFenced."""
+        An unknown producer may begin anywhere. Nothing changes. Raises
+        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE or TRANSACTION_COORDINATOR_FENCED."""
         state = self._producers.get(header.producer_id)
         if state is None:
             return None
         if header.producer_epoch < state.epoch:
-            raise InvalidProducerEpoch(
+            raise ErrorCode.INVALID_PRODUCER_EPOCH.error(
                 f"producer {state.producer_id} sent epoch {header.producer_epoch} and is at {state.epoch}: "
                 "a later incarnation has replaced it"
             )
         if header.attributes & CONTROL:
             if marker is not None and marker.coordinator_epoch < state.coordinator_epoch:
-                raise TransactionCoordinatorFenced(
+                raise ErrorCode.TRANSACTION_COORDINATOR_FENCED.error(
                     f"a marker for producer {state.producer_id} is of coordinator epoch {marker.coordinator_epoch}, "
                     f"below {state.coordinator_epoch}"
                 )
@@ -138,13 +138,13 @@ class ProducerStateManager:
         if origin is AppendOrigin.CLIENT and not self._continues(state, header):
             duplicate = self._duplicate(state, header)
             if duplicate is None:
-                raise OutOfOrderSequence(
+                raise ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER.error(
                     f"producer {state.producer_id} sent epoch {header.producer_epoch}, sequence {header.base_sequence} "
                     f"after epoch {state.epoch}, sequence {state.last_sequence}"
                 )
             return duplicate
         if state.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
-            raise InvalidTxnState(
+            raise ErrorCode.INVALID_TXN_STATE.error(
                 f"producer {state.producer_id} sent a batch outside of its open transaction, which began at offset "
                 f"{state.txn_first_offset}"
             )

@@ -84,20 +84,13 @@ class Ticks:
 
     def finish(self) -> Iterator[Fault]:
         """Yield faults for entries that no batch has met, as many as are listed, and for those out of order."""
-        offsets, times, digests = (
-            rows[first : first + MAX_FAULTS]
-            for rows, first in zip((self._offsets, self._times, self._digests), self._next, strict=True)
-        )
-        for slot, offset, position in [*([self._open] if self._open else []), *offsets]:
-            yield self._lie(
-                INDEX_SUFFIX, slot, offset, f"{offset} → {position} is beyond the last batch", Kind.INDEX_BEYOND
-            )
-        for slot, timestamp, offset in times:
-            yield self._lie(
-                TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset} is beyond the last batch", Kind.INDEX_BEYOND
-            )
-        for slot, offset, _ in digests:
-            yield self._lie(DIGEST_SUFFIX, slot, offset, f"offset {offset} is beyond the last batch", Kind.INDEX_BEYOND)
+        begun = [self._open] if self._open else []
+        for suffix, entries, first in zip(SUFFIXES, self._indexes, self._next, strict=True):
+            listed = entries.rows[first : first + MAX_FAULTS]
+            for slot, *fields in [*begun, *listed] if suffix == INDEX_SUFFIX else listed:
+                what = f"offset {fields[0]}" if suffix == DIGEST_SUFFIX else f"{fields[0]} → {fields[1]}"
+                offset = fields[1] if suffix == TIME_INDEX_SUFFIX else fields[0]
+                yield self._lie(suffix, slot, offset, f"{what} is beyond the last batch", Kind.INDEX_BEYOND)
         for lies, entries in zip(self._lies.values(), self._indexes, strict=True):
             yield from entries.out_of_order(lies)
         yield from self._indexes.alone(self._alone, self._doubtful)

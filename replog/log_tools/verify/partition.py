@@ -1,7 +1,7 @@
 """Checks one partition directory: its files' names, its segments in order, and its state as a whole."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,19 +16,13 @@ from replog.log_tools.checker.findings import Finding, Kind
 from replog.log_tools.verify.names import check_partition_names, segment_bases, snapshot_files
 from replog.log_tools.verify.segment import (
     EpochsVerified,
+    Options,
     PartitionProgress,
     VerifiedTotals,
     check_segment,
     read_epochs,
 )
 from replog.log_tools.verify.transactions import Producers
-
-
-@dataclass(frozen=True)
-class Options:
-    deep: bool = False  # decode every record
-    compacted: bool = False  # take every log for a cleaned one
-    on_bytes: Callable[[int], None] = lambda _: None  # gets the number of bytes of `.log` files that were done
 
 
 @dataclass(frozen=True)
@@ -54,19 +48,10 @@ def verify_partition(
     bases = segment_bases(directory)
     yield from check_partition_names(directory.iterdir(), bases)
     yield from check_topic_id(directory)
-    log_start, epochs, malformed = epochs_verified(directory, bases, surroundings)
+    progress, malformed = begun(directory, bases, surroundings, options, totals)
     yield from malformed
-    compacted = surroundings.compacted or options.compacted
-    progress = PartitionProgress(
-        Producers(log_start, compacted=compacted),
-        epochs,
-        totals,
-        options.on_bytes,
-        options.deep,
-        surroundings.unclean,
-        compacted,
-        snapshot_files(directory)[::-1],
-    )
+    progress.snapshots = snapshot_files(directory)[::-1]
+    epochs, log_start = progress.epochs, progress.producers.known_from
     for base, next_base in zip(bases, [*bases[1:], None], strict=False):
         try:
             yield from check_segment(directory, base, next_base, progress)
@@ -89,17 +74,20 @@ def verify_partition(
     yield from _check_bounds(directory, surroundings, log_start, progress.end_offset)
 
 
-def epochs_verified(
-    directory: Path, bases: Sequence[int], said: Surroundings
-) -> tuple[int, EpochsVerified, list[Finding]]:
-    """Return the log start, the partition's epochs, and the faults of their file.
+def begun(
+    directory: Path, bases: Sequence[int], said: Surroundings, options: Options, totals: VerifiedTotals, first: int = 0
+) -> tuple[PartitionProgress, list[Finding]]:
+    """Return the state before the segment at offset `first`, and the faults of the file of epochs.
 
     The checkpoint of log starts lags behind; the epochs follow at once (EP-5), which shows after a crash."""
     entries, malformed = read_epochs(directory / LEADER_EPOCH_CHECKPOINT)
     log_start = max(said.log_start or 0, bases[0] if bases else 0)
     flushed = said.flushed if any(directory.glob(f"*{DIGEST_SUFFIX}")) else None  # Kafka's has no digests and no lag
-    epochs = EpochsVerified(directory, entries, log_start, unclean=said.unclean, flushed=flushed)
-    return max(log_start, entries[0][1] if said.unclean and entries else 0), epochs, malformed
+    epochs = EpochsVerified(directory, entries, log_start, said.unclean, flushed)
+    compacted = said.compacted or options.compacted
+    known_from = max(log_start, entries[0][1] if said.unclean and entries else 0, first)
+    producers = Producers(known_from, compacted=compacted)
+    return PartitionProgress(producers, epochs, totals, options, said.unclean, compacted), malformed
 
 
 def check_topic_id(directory: Path) -> Iterator[Finding]:

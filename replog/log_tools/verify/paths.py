@@ -33,15 +33,13 @@ from replog.log_tools.verify.names import (
     segment_bases,
 )
 from replog.log_tools.verify.partition import (
-    Options,
     Surroundings,
+    begun,
     check_snapshot_file,
     check_topic_id,
-    epochs_verified,
     verify_partition,
 )
-from replog.log_tools.verify.segment import PartitionProgress, VerifiedTotals, check_segment, read_epochs
-from replog.log_tools.verify.transactions import Producers
+from replog.log_tools.verify.segment import Options, VerifiedTotals, check_segment, read_epochs
 from replog.topic import TopicPartition, parse_directory_name
 
 
@@ -147,15 +145,10 @@ def _verify_segment(directory: Path, base: int, options: Options, totals: Verifi
     if base not in bases:
         yield Kind.ORPHAN.at(directory / f"{base:020d}{LOG_SUFFIX}", "there is no such file")
         return
-    compacted = surroundings.compacted or options.compacted
-    log_start, epochs, _ = epochs_verified(directory, bases, surroundings)
-    producers = Producers(max(base, log_start), compacted=compacted)
-    progress = PartitionProgress(
-        producers, epochs, totals, options.on_bytes, options.deep, surroundings.unclean, compacted
-    )
+    progress, _ = begun(directory, bases, surroundings, options, totals, base)
     next_base = next((following for following in bases if following > base), None)
     yield from check_segment(directory, base, next_base, progress)
-    yield from epochs.settle()
+    yield from progress.epochs.settle()
     totals.segments += 1
 
 

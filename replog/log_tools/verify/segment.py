@@ -47,13 +47,7 @@ class EpochsVerified:
     """Checks the batches of all segments in order. A run of batches that disagree is one finding."""
 
     def __init__(
-        self,
-        directory: Path,
-        entries: Sequence[EpochEntry] | None,
-        log_start: int,
-        *,
-        unclean: bool,
-        flushed: int | None,
+        self, directory: Path, entries: Sequence[EpochEntry] | None, log_start: int, unclean: bool, flushed: int | None
     ) -> None:
         self._path = directory / LEADER_EPOCH_CHECKPOINT
         self._entries = entries
@@ -102,6 +96,13 @@ class VerifiedTotals:
     bytes: int = 0
 
 
+@dataclass(frozen=True)
+class Options:
+    deep: bool = False  # decode every record
+    compacted: bool = False  # take every log for a cleaned one
+    on_bytes: Callable[[int], None] = lambda _: None  # gets the number of bytes of `.log` files that were done
+
+
 @dataclass
 class PartitionProgress:
     """The state that goes from segment to segment of one partition."""
@@ -109,8 +110,7 @@ class PartitionProgress:
     producers: Producers
     epochs: EpochsVerified
     totals: VerifiedTotals
-    on_bytes: Callable[[int], None]
-    deep: bool
+    options: Options
     unclean: bool  # the broker runs, or did not stop in order: the newest segment's end may be torn
     compacted: bool  # holes are legal, between batches and inside (CL-8)
     snapshots: list[tuple[int, Path]] = field(default_factory=list)  # not yet checked, by offset; the next one last
@@ -133,7 +133,7 @@ class PartitionProgress:
 
     def add_bytes(self, size: int) -> None:
         self.totals.bytes += size
-        self.on_bytes(size)
+        self.options.on_bytes(size)
 
 
 @dataclass(frozen=True)
@@ -233,10 +233,10 @@ class _SegmentCheck:
             yield from wrong
         due = progress.producers.see(header, marker)
         yield from map(self._finding, self._transactions.see(header, marker, due))
-        if progress.deep and data is None:
+        if progress.options.deep and data is None:
             message = f"a batch of {header.size} bytes"
             yield Kind.NOT_DECODED.at(path, message, position=position, offset=header.base_offset)
-        elif progress.deep and data is not None:
+        elif progress.options.deep and data is not None:
             yield from check_records(path, position, header, data, compacted=progress.compacted)
 
 

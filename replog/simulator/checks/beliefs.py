@@ -90,7 +90,7 @@ def check_flushed(partition: PartitionLedger, leader: SeenReplica, exposed_befor
         replica = partition.replicas.get(member)
         if replica is None or replica.failed or replica.process.state is DEAD:
             continue
-        for segment in replica.log.whole_segments:
+        for segment in replica.log.segments:
             if segment.next_offset <= exposed_before or segment.base_offset >= leader.high_watermark:
                 continue
             position = unsynced(segment.path)

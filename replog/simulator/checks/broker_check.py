@@ -107,7 +107,7 @@ class BrokerCheck:
                 or role is not replica.role
                 or (role is not None and role.leader_epoch != replica.epoch)
                 or (leader is not None and leader.state is not replica.state)
-                or (replica.compacted and log.whole_segments[:-1] != replica.sealed)
+                or (replica.compacted and log.segments[:-1] != replica.sealed)
             ) and self._changed(replica):
                 changed.append(replica)
         return changed

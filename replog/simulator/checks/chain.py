@@ -85,14 +85,14 @@ def cache_text(entries: Iterable[tuple[int, int]]) -> str:
 
 def all_headers(log: Log) -> Iterator[BatchHeader]:
     """Yield all headers from the files, in order."""
-    for segment in log.whole_segments:
+    for segment in log.segments:
         yield from _on_disk(segment)
 
 
 def headers_from(log: Log, offset: int) -> list[BatchHeader]:
     """Return the headers that begin at or after `offset`; no file is read if memory has them all."""
     headers: list[BatchHeader] = []
-    for segment in reversed(log.whole_segments):
+    for segment in reversed(log.segments):
         recent = segment.recent
         complete = False
         for _, header in reversed(recent):

@@ -16,7 +16,7 @@ FOR_EVER_MS = 10 * 86_400_000  # no simulation lasts this long, however fast its
 def follow_records(partition: PartitionLedger, replica: SeenReplica, *, rewritten: bool) -> None:
     """Note what was appended to a compacted log, and check what was cleaned. Call it before `replica.end` is updated.
     `rewritten`: the log was truncated, or is seen for the first time."""
-    segments = replica.log.whole_segments
+    segments = replica.log.segments
     there = {segment.base_offset: segment for segment in segments}
     known = [segment for segment in replica.sealed if segment.base_offset >= segments[0].base_offset]
     cleaned = any(there.get(segment.base_offset) is not segment for segment in known)

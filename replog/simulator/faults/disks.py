@@ -9,9 +9,8 @@ from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.errors import CorruptRecord
 from replog.log.formats.batch import iterate_batches
 from replog.log_tools.checker.findings import Severity
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import verify
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.simulator.cluster.members import BrokerMember, Member
 from replog.simulator.faults.crashes import down
 from replog.simulator.faults.nemesis import Nemesis, NotNow, deed

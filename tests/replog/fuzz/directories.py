@@ -20,9 +20,8 @@ from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.retention import delete_old_segments
 from replog.log.timestamps import offset_for_timestamp
 from replog.log_tools.dump import dump_file
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import verify
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.topic import TopicPartition
 from tests.replog.fuzz.mutations import mutated
 from tests.replog.fuzz.targets import scratch

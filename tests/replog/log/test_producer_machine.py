@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from replog.log.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence
+from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import CONTROL, parse_header
 from replog.log.indexes.transaction_index import AbortedTxn
 from replog.log.offsets import AppendOrigin, Isolation
@@ -100,17 +100,17 @@ class ProducerHistories(Histories):
             return
         sequence = self.next_sequence(state, 0)
         epoch = state.epoch
-        error: type[Exception] = OutOfOrderSequence
+        error = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if how == "gap":
             sequence = (sequence + 1) % 2**31
         elif how == "old epoch":
-            epoch, error = epoch - 1, InvalidProducerEpoch
+            epoch, error = epoch - 1, ErrorCode.INVALID_PRODUCER_EPOCH
         else:
-            error = InvalidTxnState
+            error = ErrorCode.INVALID_TXN_STATE
         if epoch < 0 or (how == "outside" and state.txn_first_offset < 0):
             return
         data = producers.batch(epoch, sequence, 1, pid=pid, transactional=False)
-        with pytest.raises(error):
+        with pytest.raises(ReplogError, match=error.name):
             self.log.append_as_leader(data, leader_epoch=self.log.epochs.latest_epoch or 0, now_ms=self.now_ms)
 
     # -- what a truncation or a start may forget

@@ -70,7 +70,7 @@ def test_what_happens_to_a_broker_costs_a_look_at_its_own_partitions_alone(monke
         state = PartitionState(replicas=replicas, isr=replicas, leader=replicas[0], leader_epoch=0, partition_epoch=0)
         _put(image, "partition", TopicPartition("t", number), state, b"t" * 16)
     looked_at = []
-    changes = broker_events._changes
+    changes = broker_events.partition_changes
 
     def counted(image, rules, active, candidates, change):
         def noted(tp, state, now):
@@ -79,7 +79,7 @@ def test_what_happens_to_a_broker_costs_a_look_at_its_own_partitions_alone(monke
 
         return changes(image, rules, active, candidates, noted)
 
-    monkeypatch.setattr(broker_events, "_changes", counted)
+    monkeypatch.setattr(broker_events, "partition_changes", counted)
     fenced = fence(image, Rules(1), image.brokers[0])
     assert [change.key for change in fenced] == ["broker/0", "partition/t/500"]
     assert len(looked_at) == 1

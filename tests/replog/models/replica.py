@@ -405,7 +405,7 @@ def _prefix(log: Log) -> list[KnownBatch]:
 
 def _cut(log: Log, end: int) -> None:
     """What a loss of power leaves of the file."""
-    for segment in log.whole_segments:
+    for segment in log.segments:
         for position, header in headers_of(segment):
             if header.base_offset >= end:
                 os.truncate(segment.path, position)

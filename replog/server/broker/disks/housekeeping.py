@@ -13,6 +13,7 @@ import structlog
 from leader.failure_detector import LISTENING_MS
 from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.checkpoints import Checkpoints
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import LogStorageError, RetriableLogError
@@ -60,10 +61,13 @@ class Housekeeping:
         chores: list[tuple[int, Sequence[Chore]]] = [
             (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
             (LISTENING_MS, [self._resign_where_unheard]),
-            (config.replica_high_watermark_checkpoint_interval_ms, [self._checkpoint_high_watermarks]),
+            (
+                config.replica_high_watermark_checkpoint_interval_ms,
+                [self._checkpoint(Checkpoints.write_high_watermarks)],
+            ),
             (
                 config.log_flush_offset_checkpoint_interval_ms,
-                [self._checkpoint_recovery_points, self._checkpoint_log_starts],
+                [self._checkpoint(Checkpoints.write_recovery_points), self._checkpoint(Checkpoints.write_log_starts)],
             ),
             (config.log_retention_check_interval_ms, [self._look_at_strays, self._enforce_retention]),
             (config.producer_id_expiration_check_interval_ms, [self._expire_producers]),
@@ -102,14 +106,8 @@ class Housekeeping:
         self._replicas.failure_detector.look(self._context.clock.monotonic_ms())
         self._manager.resign_where_unheard()
 
-    async def _checkpoint_high_watermarks(self) -> None:
-        await in_thread(self._logs.checkpoint_high_watermarks)  # HW-11
-
-    async def _checkpoint_recovery_points(self) -> None:
-        await in_thread(self._logs.checkpoint_recovery_points)
-
-    async def _checkpoint_log_starts(self) -> None:
-        await in_thread(self._logs.checkpoint_log_starts)
+    def _checkpoint(self, write: Callable[[Checkpoints], None]) -> Chore:
+        return lambda: in_thread(partial(self._logs.checkpoint, write))
 
     async def _enforce_retention(self) -> None:
         """Delete old segments, some of one log in each step of the event loop (LG-13, LG-14)."""
@@ -143,9 +141,9 @@ class Housekeeping:
         )
 
     async def _expire_producers(self) -> None:
-        self._logs.remove_expired_producers(  # PS-11
-            self._context.clock.monotonic_ms(), self._context.config.producer_id_expiration_ms
-        )
+        now_ms = self._context.clock.monotonic_ms()
+        for log in self._logs.logs.values():
+            log.producers.remove_expired(now_ms, self._context.config.producer_id_expiration_ms)  # PS-11
 
     async def _save(self) -> None:
         """Save epochs (EP-9), and log starts, which are reported once they are durable (FT-23). Without room they are

@@ -13,13 +13,12 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import CorruptRecord
 from replog.log.files.filesystem import read_exactly
-from replog.log.files.names import DIGEST_SUFFIX
 from replog.log.files.opening import open_fd
 from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.formats.digest import sealed_digest
 from replog.log.formats.segment_file import MAX_HEADERS, read_headers
-from replog.log.segments import SegmentView
+from replog.log.segment import Segment
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.limits import fitting
@@ -66,12 +65,12 @@ class InspectionService:
         asked = sorted(item for item in self._replicas.hosted.items() if request.topic in ("", item[0].topic))
         async for tp, hosted in in_slices(asked):
             if permits(tp.topic) and self._replicas.hosted.get(tp) is hosted:
-                views = () if request.without_segments else hosted.log.segments
-                replicas.append(_describe(hosted, self._cleaned_to(hosted), views))
-                segments.append(views)
+                here = () if request.without_segments else hosted.log.segments
+                replicas.append(_describe(hosted, self._cleaned_to(hosted), here))
+                segments.append(here)
         if request.digests:
-            for replica, views in zip(replicas, segments, strict=True):
-                digests = await in_thread(partial(_digests, views))
+            for replica, here in zip(replicas, segments, strict=True):
+                digests = await in_thread(partial(_digests, here))
                 for segment, digest in zip(replica.segments[:-1], digests, strict=True):
                     if digest is not None:
                         segment.digest = digest
@@ -161,7 +160,7 @@ class InspectionService:
         return hosted
 
 
-def _describe(hosted: HostedPartition, cleaned_to: int, segments: Sequence[SegmentView]) -> pb.ReplicaDescription:
+def _describe(hosted: HostedPartition, cleaned_to: int, segments: Sequence[Segment]) -> pb.ReplicaDescription:
     log = hosted.log
     return pb.ReplicaDescription(
         topic=hosted.topic_partition.topic,
@@ -172,18 +171,18 @@ def _describe(hosted: HostedPartition, cleaned_to: int, segments: Sequence[Segme
         high_watermark=log.high_watermark,
         log_end_offset=log.log_end_offset,
         size=log.size,
-        segments=[pb.SegmentDescription(base_offset=view.base_offset, size=view.size) for view in segments],
+        segments=[pb.SegmentDescription(base_offset=segment.base_offset, size=segment.size) for segment in segments],
         epochs=[pb.EpochEntry(epoch=epoch, start_offset=start) for epoch, start in log.epochs.entries],
         cleaned_to=cleaned_to,
         topic_id=hosted.topic_id,
     )
 
 
-def _digests(views: Sequence[SegmentView]) -> list[int | None]:
+def _digests(segments: Sequence[Segment]) -> list[int | None]:
     """Return the digest of each sealed segment; None if it has none."""
     return [
-        sealed_digest(view.path.with_suffix(DIGEST_SUFFIX), view.base_offset, following.base_offset)
-        for view, following in pairwise(views)
+        sealed_digest(segment.digest_index.path, segment.base_offset, following.base_offset)
+        for segment, following in pairwise(segments)
     ]
 
 

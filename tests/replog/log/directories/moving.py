@@ -10,6 +10,7 @@ from typing import Any
 from follower.future_replica import FutureReplica
 from replog.config.topic import TopicConfig
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
+from replog.log.directories.checkpoints import Checkpoints
 from replog.log.directories.log_directory import LogDirectory, Report
 from replog.log.directories.log_manager import LogManager
 from replog.log.epochs import EpochEntry
@@ -121,7 +122,7 @@ def filled(directories: LogManager) -> Log:
     log.assign_epoch_start(5)
     log.update_high_watermark(20)
     log.maybe_increment_log_start_offset(3)
-    directories.checkpoint_log_starts()
+    directories.checkpoint(Checkpoints.write_log_starts)
     return log
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.directories.changes import LogChange, NewReplica
+from replog.log.directories.checkpoints import Checkpoints
 from replog.log.directories.log_manager import LogManager
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import LogStorageError, RetriableLogError
@@ -160,7 +161,7 @@ def test_deleted_replicas_share_the_fsync_of_their_directory_and_one_checkpoint(
     for tp in MANY:
         created(manager, tp, ID, CONFIG)
     disk = manager.directories[0].path
-    manager.checkpoint_recovery_points()
+    manager.checkpoint(Checkpoints.write_recovery_points)
     change = planned(manager, MANY)
     assert not manager.logs, "they are not here from the plan on"
     assert all((disk / tp.directory_name).exists() for tp in MANY)
@@ -182,7 +183,7 @@ def test_a_replica_may_be_followed_by_one_of_its_name_in_the_same_change(manager
     """CT-18, HW-12: it inherits nothing."""
     old = append(created(manager, TP, ID, CONFIG), PAIR, PAIR)
     old.update_high_watermark(4)
-    manager.checkpoint_high_watermarks()
+    manager.checkpoint(Checkpoints.write_high_watermarks)
     carried_out(manager, planned(manager, [TP], {TP: NewReplica(OTHER_ID, CONFIG, leads_in=0)}))
     new = manager.logs[TP]
     assert (manager.topic_id(TP), new.log_end_offset) == (OTHER_ID, 0)

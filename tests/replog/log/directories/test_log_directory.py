@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from replog.log.directories import log_directory
-from replog.log.directories.log_directory import FutureLog, LogDirectory
+from replog.log.directories.log_directory import LogDirectory
+from replog.log.directories.replica import OpenedLog
 from replog.log.errors import LogStorageError
 from replog.log.files.deletion import remove
 from replog.log.formats.checkpoint import OffsetCheckpoint
@@ -316,7 +317,7 @@ def test_a_log_that_failed_leaves_no_marker_and_the_others_are_closed(manager, l
 def test_a_checkpoint_is_written_while_the_loop_adds_and_removes_copies(manager, log):
     """In a thread: what it goes through there must not change under its hands."""
 
-    class Removing(FutureLog):
+    class Removing(OpenedLog):
         """The loop has its turn while this one is looked at."""
 
         @property
@@ -325,7 +326,7 @@ def test_a_checkpoint_is_written_while_the_loop_adds_and_removes_copies(manager,
             return self[0]
 
     manager._futures[TopicPartition("u", 0)] = Removing(log, ID)
-    manager._futures[OTHER] = FutureLog(log, ID)
+    manager._futures[OTHER] = OpenedLog(log, ID)
     manager.checkpoints.write_recovery_points()
     assert not manager.futures.keys() & {OTHER}
 

@@ -62,7 +62,7 @@ def test_all_directories_are_one_to_the_broker(disks):
     assert directories.topic_id(OTHER) == ID
     for log in logs.values():
         append(log, *[PAIR] * 9).update_high_watermark(18)
-    directories.checkpoint_high_watermarks()
+    directories.checkpoint(Checkpoints.write_high_watermarks)
     directories.close(7)
     again = take(*disks)
     assert again.previous_stop.broker_epoch == 7
@@ -194,7 +194,7 @@ def test_a_log_that_moves_back_inherits_nothing_from_when_it_was_there(disks):
     """If the checkpoints could not forget it, as on a full disk: its copy would count as durable (LD-5)."""
     directories = start(*disks)
     filled(directories).flush()
-    directories.checkpoint_recovery_points()
+    directories.checkpoint(Checkpoints.write_recovery_points)
     move(directories, TP, str(disks[1]))
     copied(directories)
     points = disks[0] / "recovery-point-offset-checkpoint"
@@ -209,7 +209,7 @@ def test_a_log_that_moves_back_inherits_nothing_from_when_it_was_there(disks):
 def test_what_the_checkpoints_could_not_forget_they_forget_the_next_time(disks, monkeypatch):
     directories = start(*disks)
     append(created(directories, TP, ID, CONFIG), PAIR).flush()
-    directories.checkpoint_recovery_points()
+    directories.checkpoint(Checkpoints.write_recovery_points)
 
     def failing(*_: object) -> None:
         raise LogStorageError("input/output error", of_the_disk=True)
@@ -231,7 +231,7 @@ def test_a_moved_log_knows_the_producers_whose_records_were_deleted(disks, clean
     append(log, *idempotent, *[PAIR] * 12).flush()
     log.update_high_watermark(26)
     log.maybe_increment_log_start_offset(4)
-    directories.checkpoint_log_starts()
+    directories.checkpoint(Checkpoints.write_log_starts)
     move(directories, TP, str(disks[1]))
     copied(directories)
     preparation = directories.preparation(TP)

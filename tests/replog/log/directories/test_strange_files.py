@@ -17,9 +17,8 @@ from replog.log.errors import is_of_the_disk
 from replog.log.files.filesystem import open_plain
 from replog.log_tools.checker.findings import Severity
 from replog.log_tools.survey import survey
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import verify
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append
 from tests.replog.log.directories.moving import CONFIG, ID, PAIR, created, open_directory
