@@ -13,8 +13,8 @@ LINES = {
     "benchmarks": 3_292,
     "docs": 3,
     "docsite": 447,
-    "follower": 665,
-    "leader": 1_774,
+    "follower": 663,
+    "leader": 1_772,
     "pyspark_replog": 5,
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
@@ -28,15 +28,15 @@ LINES = {
     "replog/common": 396,
     "replog/config": 752,
     "replog/console": 1_519,
-    "replog/controller": 2_633,
+    "replog/controller": 2_628,
     "replog/demo": 574,
     "replog/local_cluster": 1_370,
-    "replog/log": 8_217,
-    "replog/log_tools": 2_562,
+    "replog/log": 8_067,
+    "replog/log_tools": 2_536,
     "replog/metadata": 880,
     "replog/purgatory": 140,
     "replog/rpc": 6_818,
-    "replog/server": 10_038,
+    "replog/server": 10_035,
     "replog/simulator": 9_278,
     "spark_jobs": 1_224,
     "spark_jobs/audit": 3_708,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_233,
 }
 FILES = 548
-TESTS = 74_401
+TESTS = 73_721
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -89,52 +89,6 @@ def test_a_truncation_of_the_current_log_is_made_up_for_first(current, replica):
     assert files_of(replica.log.directory) == files_of(current.directory)
 
 
-def test_of_two_truncations_the_lower_one_counts(current, replica):
-    copy_all(replica)
-    current.truncate_to(6)
-    append(current, *[client_batch(b"c", b"d")] * 6, epoch=5)
-    current.truncate_to(10)
-    copy_all(replica)
-    assert replica.log.log_end_offset == 10
-    assert replica.log.epochs.entries == current.epochs.entries == ((1, 0), (5, 6))
-
-
-def test_a_copy_behind_a_truncation_is_left_alone(current, replica):
-    replica.copy(100, 0)
-    current.truncate_to(14)
-    copy_all(replica)
-    assert files_of(replica.log.directory) == files_of(current.directory)
-
-
-def test_a_log_that_starts_over_has_its_copy_start_over(current, replica):
-    """FT-19, FT-22; LG-12."""
-    copy_all(replica)
-    current.truncate_fully_and_start_at(100)
-    append(current, *[PAIR] * 3, epoch=7)
-    copy_all(replica)
-    assert (replica.log.log_start_offset, replica.log.log_end_offset) == (100, 106)
-    assert bytes_of(replica.log) == bytes_of(current)
-
-
-def test_a_log_start_beyond_the_copy_has_it_start_over_there(current, replica):
-    """FT-19: what is hidden cannot be read."""
-    replica.copy(100, 0)
-    current.update_high_watermark(24)
-    current.maybe_increment_log_start_offset(16)
-    copy_all(replica)
-    assert (replica.log.log_start_offset, replica.log.log_end_offset) == (16, 24)
-    assert bytes_of(replica.log) == bytes_of(current)
-
-
-def test_a_log_start_within_the_copy_is_followed(current, replica):
-    """FT-23."""
-    copy_all(replica)
-    current.update_high_watermark(24)
-    current.maybe_increment_log_start_offset(7)
-    replica.copy(100, 0)
-    assert (replica.caught_up, replica.log.log_start_offset) == (True, 7)
-
-
 def test_a_copy_of_an_earlier_run_is_cut_to_where_it_agrees(current, tmp_path):
     """FT-14: it may have what a crash took from the current log, of an epoch that goes on elsewhere."""
     replica = resumed(current, tmp_path / "future", (1, PAIR, 6), (3, client_batch(b"x", b"y"), 9))

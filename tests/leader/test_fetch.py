@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from leader.follower_state import FetchContext
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
@@ -108,20 +107,6 @@ def test_records_are_deleted_up_to_the_high_watermark_at_most(leader):
     assert leader.delete_records(10) == 10
     assert leader.log.log_start_offset == 10
     assert leader.delete_records(-1) == 25
-
-
-def test_the_low_watermark_counts_live_replicas_only_ft_23(tmp_path):
-    brokers = Brokers(1, 2, 3)
-    leader = leader_of(log_of(tmp_path, "0:0-9", high_watermark=9), state(), brokers)
-    leader.delete_records(5)
-    assert leader.low_watermark() == -1
-    context, request = FetchContext(2, 102), FetchPartition(10, ONE_MIB, 0, 0, log_start_offset=5)
-    answer = leader.fetch_as_follower(context, request, Reading(ONE_MIB, min_one=True))
-    assert leader.on_fetched(context, request, answer, NOW_MS), "its log start moved"
-    assert not leader.on_fetched(context, request, answer, NOW_MS)
-    assert leader.low_watermark() == -1, "3 has not fetched"
-    brokers.change(3, fenced=True)
-    assert leader.low_watermark() == 5
 
 
 @pytest.mark.parametrize(

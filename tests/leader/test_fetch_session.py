@@ -196,18 +196,6 @@ def test_bounds_are_told_again_to_who_may_have_dropped_them_fe_17(host):
     assert told == {0: 10, 1: 10}
 
 
-def test_what_did_not_fit_comes_first_in_the_next_answer_fe_10(host):
-    """Partitions that wait for their turn keep their places, and no other gets data twice meanwhile."""
-    got = []
-    offsets = dict.fromkeys(range(3), 0)
-    for _ in range(6):
-        host.ask(offsets, max_bytes=1, wait_ms=0)
-        ((number, _),) = [(number, size) for number, size in host.answered().items() if size]
-        got.append(number)
-        offsets = {number: got.count(number)}
-    assert got == [0, 1, 2, 0, 1, 2]
-
-
 @pytest.mark.parametrize("wait_ms", [WAIT_MS, PUSH_MS])
 def test_a_follower_whose_shrink_is_committed_while_it_is_level_joins_again_isr_1(host, wait_ms):
     """The proposal was on its way when it caught up: nothing else happens there, and its next request asks for it.
@@ -357,16 +345,6 @@ def test_what_was_never_told_is_not_pushed(host):
     host.mark(0)
     host.after(PUSH_MS)
     assert host.sent == []
-
-
-def test_a_log_start_that_moved_is_told_with_the_next_answer_ft_23(host):
-    level(host)
-    host.leaders[named(1)].delete_records(4)
-    host.mark(1)
-    host.after(PUSH_MS)
-    host.after(WAIT_MS)
-    assert host.answered() == {1: 0}
-    assert host.sent[-1][0].answer.log_start_offset == 4
 
 
 class Exceeded(ReplicationQuota):

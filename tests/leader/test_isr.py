@@ -40,17 +40,6 @@ def test_the_epoch_of_a_member_that_has_not_fetched_yet_is_the_registered_one_is
     assert proposed(leader).isr == ((1, 101), (2, 102), (3, 103))
 
 
-def test_a_member_that_has_another_life_by_now_is_proposed_with_the_one_that_fetched_isr_14(tmp_path):
-    """The controller refuses that: nobody knows what the new life has."""
-    brokers = Brokers(1, 2, 3)
-    log = log_of(tmp_path, "0:0-59", high_watermark=50)
-    leader = leader_of(log, state(isr=(1, 3), epoch=EPOCH, partition_epoch=7), brokers)
-    fetch(leader, 3, 60, 0)
-    brokers.change(3, broker_epoch=110)
-    fetch(leader, 2, 60, 0)
-    assert proposed(leader).isr == ((1, 101), (2, 102), (3, 103))
-
-
 @pytest.mark.parametrize("changes", [{"fenced": True}, {"in_controlled_shutdown": True}, {"broker_epoch": 90}], ids=str)
 def test_a_replica_that_may_not_join_is_not_proposed_isr_2(tmp_path, changes):
     brokers = Brokers(1, 2, 3)
@@ -136,16 +125,6 @@ def test_an_acceptance_with_the_same_partition_epoch_commits_isr_11(leader):
 
 def proposal() -> IsrProposal:
     return IsrProposal(EPOCH, 7, ((1, 101),))
-
-
-def test_a_failed_request_is_repeated_with_all_that_came_meanwhile():
-    queue = AlterPartitionQueue()
-    first, second = proposal(), proposal()
-    queue.submit(TP, first)
-    queue.next_batch()
-    queue.submit(OTHER, second)
-    queue.on_failure()
-    assert queue.next_batch() == {TP: first, OTHER: second}
 
 
 def test_what_an_answer_leaves_out_stays_queued():

@@ -90,13 +90,6 @@ def test_isr_11_a_proposal_that_says_nothing_new_writes_nothing():
     assert accept(STATE, same, Situation(frozenset(ALL), 2)) is STATE
 
 
-def test_isr_15_members_removed_below_the_minimum_become_eligible_leaders():
-    """ISR-15."""
-    full = replace(STATE, isr=ALL)
-    after = accept(full, replace(GOOD, isr=((11, 110),)), Situation(frozenset(ALL), 2))
-    assert (after.isr, after.elr, after.leader) == ((11,), (12, 13), 11)
-
-
 def test_st_15_the_leader_reports_recovered_with_its_next_change():
     """ST-15."""
     recovering = PartitionState(ALL, (11,), 11, 5, 9, recovering=True)

@@ -169,21 +169,6 @@ def test_the_whole_cluster_can_be_shut_down_and_comes_back_without_unclean_elect
     assert not three.partition().recovering
 
 
-def test_ct_12_leadership_returns_to_preferred_replicas_that_are_in_sync(three):
-    """CT-12."""
-    three.assigned("u", [13, 11, 12], [12, 13, 11])
-    three.expire(11)
-    three.come_back(11, clean=True)
-    three.expire(13)
-    three.come_back(13, clean=True)
-    assert three.alter(12, three.item([12, 11]))[0].error is ErrorCode.NONE
-    before = {tp: s.leader for tp, s in three.image.partitions.items()}
-    assert three.do(three.state.rebalance_leaders()) == 1
-    after = {tp: s.leader for tp, s in three.image.partitions.items()}
-    assert {tp.directory_name: after[tp] for tp in after if after[tp] != before[tp]} == {"t-0": 11}
-    assert three.do(three.state.rebalance_leaders()) == 0
-
-
 def test_a_decision_changes_no_metadata_before_it_is_applied(three):
     version, partitions = three.image.version, dict(three.image.partitions)
     decision = three.state.fence_next_expired(three.now_ms + 9000)

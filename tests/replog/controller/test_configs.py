@@ -132,24 +132,12 @@ def test_batches_larger_than_a_message_can_carry_are_refused(three, refused):
         alter(three, max_message_bytes=str(MAX_BATCH_BYTES + 1))
 
 
-def test_more_settings_than_there_are_are_refused_before_they_are_looked_at(three, refused):
-    many = {f"x{i}": "" for i in range(len(TopicConfig.model_fields) + 1)}
-    with refused(ErrorCode.INVALID_CONFIG, f"topic t has {len(many)} settings"):
-        three.state.alter_topic_configs("t", ConfigChange(many))
-
-
 def test_a_compacted_topic_stays_one_but_may_begin_and_cease_to_delete_by_time(three, refused):
     three.assigned("keyed", [11, 12, 13], configs={"cleanup.policy": "compact"})
     alter(three, "keyed", cleanup_policy="compact,delete")
     alter(three, "keyed", cleanup_policy="compact")
     with refused(ErrorCode.INVALID_CONFIG, "cleanup.policy=compact cannot become delete"):
         alter(three, "keyed", delete=["cleanup.policy"])
-
-
-def test_long_lists_of_throttled_replicas_are_settings(three):
-    listed = ",".join(f"{partition}:11" for partition in range(3000))
-    alter(three, leader_replication_throttled_replicas=listed, follower_replication_throttled_replicas="*")
-    assert three.image.topics["t"].configs["leader.replication.throttled.replicas"] == listed
 
 
 def test_the_settings_of_all_topics_fit_in_an_answer(three, refused, monkeypatch):

@@ -142,14 +142,6 @@ def test_isr_18_a_clean_stop_of_an_earlier_release_is_believed_by_its_epoch(thre
     assert three.partition().elr == (13,)
 
 
-def test_isr_18_a_proven_clean_stop_keeps_the_broker_eligible(three):
-    """ISR-18."""
-    three.expire(12)
-    three.expire(13)
-    three.register(13)
-    assert three.partition().elr == (13,)
-
-
 def test_a_restart_before_the_expired_broker_was_fenced_does_all_that_fencing_does(three):
     three.now_ms += 9000
     three.register(11)

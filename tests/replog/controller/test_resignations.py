@@ -25,12 +25,6 @@ def resign(before, *, minimum=2, active=ALL, present=ALL, resignations=None, now
     return (resignations or Resignations()).resign(TP, before, Situation(active, minimum), present, now_ms)
 
 
-def test_ct_22_one_that_does_not_answer_does_not_lead_and_leaves_the_isr_by_the_ordinary_rules():
-    """CT-22."""
-    after = resign(state((11, 12, 13, 14), replicas=(11, 12, 13, 14)), present=ALL - {12})
-    assert (after.leader, after.isr) == (13, (12, 13, 14))
-
-
 @pytest.mark.parametrize(
     ("before", "changes"),
     [

@@ -26,20 +26,6 @@ def test_zeros_mean_the_controllers_defaults(make_cluster):
     assert (response.partitions, response.replication_factor) == (4, 2)
 
 
-def test_ct_18_by_hand_the_leader_is_the_first_active_replica(three):
-    """CT-18."""
-    three.expire(13)
-    three.assigned("new", [13, 12, 11], [11, 13, 12])
-    assert (three.partition("new", 0).leader, three.partition("new", 0).isr) == (12, (12, 11))
-    assert (three.partition("new", 1).leader, three.partition("new", 1).isr) == (11, (11, 12))
-
-
-def test_a_topic_id_is_new_every_time_so_a_name_reused_never_mixes_data(three):
-    first = three.create("new").topic_id
-    three.do(three.state.delete_topic("new"))
-    assert three.create("new").topic_id != first
-
-
 def test_a_request_that_comes_again_is_answered_as_it_was(three, refused):
     """Its answer was lost. Another request for that name is another matter, and so is another name with that id."""
     mine = b"0123456789abcdef"
@@ -209,13 +195,6 @@ def test_partitions_that_cannot_be_added_are_refused(three, refused, total, assi
     with refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         more(three, 5, topic="unknown")
     assert more(three, 5, validate_only=True) == version == three.image.version
-
-
-def test_partitions_are_added_only_while_enough_brokers_are_there(three, refused):
-    three.create("new", partitions=1, replication_factor=3)
-    three.expire(11, 12, 13)
-    with refused(ErrorCode.INVALID_REPLICATION_FACTOR, "none of the 3 registered brokers is active"):
-        more(three, 2)
 
 
 def test_ct_19_a_topic_and_its_partitions_are_deleted_in_one_change(three, refused):

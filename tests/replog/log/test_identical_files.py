@@ -69,19 +69,6 @@ def leader(tmp_path: Path) -> Log:
     return log
 
 
-@pytest.mark.parametrize("transactions", [False, True])
-@pytest.mark.parametrize("chunk", [1, 150, 333, 1000, 10**6])
-def test_a_follower_ends_with_its_leaders_files(tmp_path, transactions, chunk):
-    """IX-19, PS-6, PS-7: those of transactions and producer snapshots, too."""
-    leader = lead(tmp_path / "leader", BATCHES, transactions=transactions, **SETTINGS)
-    follow(log_bytes(leader), open_log(tmp_path / "follower", **SETTINGS), chunk)
-    files = files_of(tmp_path / "leader")
-    assert sum(name.endswith(".txnindex") for name in files) > 5 or not transactions
-    assert files_of(tmp_path / "follower") == files
-    for path in (tmp_path / "leader").glob("*.snapshot"):
-        assert (tmp_path / "follower" / path.name).read_bytes() == path.read_bytes()
-
-
 def test_a_log_that_starts_later_shares_the_files_from_the_next_common_segment_on(tmp_path, leader):
     start = leader.segments[2].base_offset
     late = open_log(tmp_path / "late", **SETTINGS)

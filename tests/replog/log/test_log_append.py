@@ -146,17 +146,6 @@ def test_a_follower_appends_what_precedes_the_first_bad_batch(tmp_path, bad, err
     assert log.log_end_offset == 5
 
 
-def test_a_first_batch_off_the_log_end_is_unexpected(tmp_path):
-    """2.8, LG-3."""
-    log = open_log(tmp_path)
-    log.append_as_follower(b"".join(BATCHES))
-    for base in (2, 3, 5):
-        with pytest.raises(UnexpectedAppendOffset) as caught:
-            log.append_as_follower(leader_batch(base, 2, b"x", b"y"))
-        assert (caught.value.first_offset, caught.value.last_offset) == (base, base + 1)
-    assert log.log_end_offset == 4
-
-
 def test_a_follower_takes_no_holes(tmp_path):
     """S-W-U8, changed: Kafka appends 43 after 40, and cuts to 42 in the hole."""
     log = open_log(tmp_path)

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from replog.log.files.deletion import remove
 from replog.log.log import Log
 from replog.log.offsets import Isolation
-from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, leader_batch, open_log
+from tests.replog.log.batches import append, client_batch, fixture_t, layout, open_log
 from tests.replog.log.eviction import forget_tails
 
 FULL = [(0, 234), (6, 234), (12, 234), (18, 78)]
@@ -82,48 +81,6 @@ def test_truncation_below_the_first_segment_is_a_full_one(log):
     assert (layout(log), log.log_start_offset, log.log_end_offset) == ([(40, 0)], 40, 40)
     with pytest.raises(ValueError, match="negative"):
         log.truncate_to(-1)
-
-
-@pytest.mark.parametrize("interval", [1, 50, 100, 4096])
-def test_cutting_and_appending_again_gives_the_files_that_appending_alone_gives(tmp_path, interval):
-    """SG-10. Every index entry, sealed ones included, is a function of the bytes."""
-    batches = [
-        client_batch(*[b"x" * (i % 5)] * (1 + i % 3), timestamps=[(i * 7) % 50] * (1 + i % 3)) for i in range(40)
-    ]
-    reference = open_log(tmp_path / "reference", segment_bytes=500, index_interval_bytes=interval)
-    ends = [append(reference, batch).log_end_offset for batch in batches]
-    expected = files_of(tmp_path / "reference")
-    assert len(layout(reference)) > 4
-    log = append(open_log(tmp_path / "cut", segment_bytes=500, index_interval_bytes=interval), *batches)
-    for kept in range(len(batches) - 1, 0, -3):
-        log.truncate_to(ends[kept - 1])
-        append(log, *batches[kept:])
-        assert files_of(tmp_path / "cut") == expected, f"cut to {kept} batches"
-
-
-def test_cut_files_wait_for_their_deletion(log, tmp_path):
-    """LG-10, LG-15, SG-14, PS-8: four files and the snapshot of each of two segments."""
-    log.truncate_to(6)
-    waiting = sorted(path.name for path in tmp_path.glob("*.deleted"))
-    assert len(waiting) == 10, waiting
-    delay = log.config.file_delete_delay_ms
-    assert remove(log.deleted.take_expired(1000, delay)) == 0  # the delay begins with the first call
-    assert remove(log.deleted.take_expired(1000 + delay - 1, delay)) == 0
-    assert remove(log.deleted.take_expired(1000 + delay, delay)) == 10
-    assert not list(tmp_path.glob("*.deleted"))
-
-
-def test_a_flush_that_a_truncation_overtook_does_not_count(log):
-    """LG-18."""
-    task = log.flush_task()
-    assert task is not None
-    log.truncate_to(6)
-    log.append_as_follower(b"".join(leader_batch(6 + i, 5, b"x") for i in range(20)))
-    task.run()
-    log.flushed(task)
-    assert log.recovery_point == 6
-    log.flush(8)
-    assert log.recovery_point == 8
 
 
 @pytest.mark.parametrize("batches", [500, 5000])

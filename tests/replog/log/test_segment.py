@@ -10,8 +10,7 @@ from replog.log.formats.batch import BatchHeader, parse_header
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots
 from replog.log.recovery import recover
 from replog.log.segment import UNWRITTEN_ENTRIES, Segment
-from replog.log.timestamps import ClaimingBatch, find_in_segment, offset_for_timestamp
-from tests.replog.log.batches import append, changed, client_batch, config, files_of, leader_batch, open_log
+from tests.replog.log.batches import append, changed, client_batch, config, leader_batch, open_log
 from tests.replog.log.directories.test_changes import fsyncs
 
 
@@ -58,28 +57,6 @@ def test_index_entries_are_written_some_at_a_time_and_always_found(tmp_path):
     log.close()
 
 
-def test_entries_are_those_of_single_batch_appends_however_batches_arrive(tmp_path):
-    """S-W-S1, SG-1, SG-2, SG-8, SG-11. Changed for followers: chunks of 2, 4 or 20 give the leader's entries."""
-    batches = numbered(20)
-    expected = [(2, 144), (4, 288), (6, 432), (8, 576), (10, 720), (12, 864), (14, 1008), (16, 1152), (18, 1296)]
-    for chunk in (1, 2, 4, 20):
-        directory = tmp_path / str(chunk)
-        log = open_log(directory, index_interval_bytes=100)
-        for start in range(0, 20, chunk):
-            log.append_as_follower(b"".join(batches[start : start + chunk]))
-        segment = log._segments.active
-        assert offset_entries(segment) == expected, chunk
-        assert time_entries(segment) == [(1000 + offset, offset) for offset, _ in expected]
-        log.roll()
-        log.close()
-        sealed = Segment(directory, 0)
-        assert time_entries(sealed)[-1] == (1019, 19)
-        assert recover(sealed, config(index_interval_bytes=100), -1, producers_in(directory)) == 0
-        assert offset_entries(sealed) == expected
-        sealed.seal()
-        assert time_entries(sealed)[-1] == (1019, 19), "recovery as an inactive segment"
-
-
 def test_the_default_interval(tmp_path):
     """S-W-S2."""
     assert offset_entries(segment_of(tmp_path, 0, *numbered(200), interval=4096)) == [
@@ -96,14 +73,6 @@ def test_only_growing_timestamps_enter_the_time_index(tmp_path):
     segment = segment_of(tmp_path, 0, *batches, interval=1)
     assert [offset for offset, _ in offset_entries(segment)] == [1, 2, 3, 4, 5, 6]
     assert time_entries(segment) == [(30, 1), (40, 4)]
-
-
-def test_a_time_entry_names_the_first_batch_of_the_greatest_timestamp(tmp_path):
-    """SG-1 (4): 30 comes at offset 1 and again at 2; the entry beside offset 3 names offset 1."""
-    batches = [leader_batch(i, 0, b"test", timestamps=[time]) for i, time in enumerate((10, 30, 30, 20))]
-    segment = segment_of(tmp_path, 0, *batches, interval=2 * 72)
-    assert offset_entries(segment) == [(3, 216)]
-    assert time_entries(segment) == [(30, 1)]
 
 
 def test_without_timestamps_the_time_index_stays_empty(tmp_path):
@@ -139,54 +108,6 @@ def test_lookups(w_s5):
             assert batch is not None
             assert batch[0] == position, offset
     assert w_s5.translate(63) is None
-
-
-def test_time_lookups(w_s5):
-    """S-W-S5, SG-7."""
-    expected = {
-        (0, 0): (100, 50),
-        (90, 0): (100, 50),
-        (91, 0): (100, 50),
-        (101, 0): (120, 60),
-        (111, 0): (120, 60),
-        (100, 51): (120, 60),
-        (121, 0): None,
-        (105, 62): (105, 62),
-        (120, 61): None,
-    }
-
-    class From:
-        """The segment from an offset on."""
-
-        def __init__(self, start: int) -> None:
-            self.start = start
-
-        def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None:
-            return find_in_segment(w_s5, timestamp, max(start_offset, self.start), 1 << 20)
-
-    for (timestamp, start), answer in expected.items():
-        record = offset_for_timestamp(From(start), timestamp)
-        assert (record and (record.timestamp, record.offset)) == answer, (timestamp, start)
-
-
-@pytest.mark.parametrize(
-    ("offset", "removed", "next_offset", "max_timestamp"),
-    [
-        (63, 0, 63, 120),
-        (62, 69, 62, 120),
-        (61, 153, 52, 100),
-        (60, 153, 52, 100),
-        (55, 153, 52, 100),
-        (51, 238, 40, -1),
-        (50, 238, 40, -1),
-        (40, 238, 40, -1),
-    ],
-)
-def test_truncation(w_s5, offset, removed, next_offset, max_timestamp):
-    """S-W-S5, SG-10."""
-    assert w_s5.truncate_to(offset) == removed
-    assert (w_s5.next_offset, w_s5.max_timestamp) == (next_offset, max_timestamp)
-    assert w_s5.path.stat().st_size == w_s5.size == 238 - removed
 
 
 def with_offsets(base: int, last: int) -> BatchHeader:
@@ -234,30 +155,6 @@ def test_an_empty_segment_rolls_for_its_offset_range_alone(tmp_path):
     assert segment.should_roll(header._replace(base_offset=2**31), config())
 
 
-@pytest.mark.parametrize(
-    ("offset", "max_bytes", "max_position", "min_one", "expected"),
-    [
-        (52, 1000, 238, False, (85, 153, False)),
-        (52, 1000, 200, False, (85, 115, False)),
-        (52, 83, 238, False, (85, 83, True)),
-        (52, 83, 238, True, (85, 84, False)),
-        (52, 0, 238, False, (85, 0, False)),
-        (52, 1000, None, True, (85, 0, False)),
-        (63, 1000, 238, True, None),
-    ],
-)
-def test_a_read_is_bounded_by_size_and_position(w_s5, offset, max_bytes, max_position, min_one, expected):
-    """SG-4, SG-5, on fixture S-W-S5: position, bytes, and whether the first batch is incomplete."""
-    data = w_s5.read(offset, max_bytes, max_position, min_one_message=min_one)
-    if expected is None:
-        assert data is None
-        return
-    assert data is not None
-    assert data.metadata == (offset, 40, expected[0])
-    assert (len(data.records), data.first_entry_incomplete) == expected[1:]
-    assert data.records == w_s5.path.read_bytes()[expected[0] : expected[0] + expected[1]]
-
-
 def test_recovery_ends_at_an_offset_that_does_not_fit_the_segment(tmp_path):
     """LD-4, changed: Kafka splits such a segment, which only its releases before 1.1 could write."""
     wide = changed(leader_batch(0, 0, b"a"), 23, ">i", 2**31 - 1)
@@ -300,14 +197,3 @@ def test_a_flush_syncs_the_log_before_its_indexes(tmp_path):
     snapshots = [f"{base:020d}.snapshot" for base in (2, 4)]
     assert [Path(path).name for path in synced] == [*whole, *active, *snapshots, "log"]
     assert log.recovery_point == 6
-
-
-@pytest.mark.parametrize("base_offset", [0, 1])
-def test_a_roll_does_not_go_back(tmp_path, base_offset):
-    """LG-5: nor does it replace a segment that has data."""
-    log = open_log(tmp_path)
-    append(log, client_batch(b"a", b"b"))
-    before = files_of(tmp_path)
-    with pytest.raises(ValueError, match=f"ends at 2: no segment can begin at {base_offset}"):
-        log._segments.start(base_offset)
-    assert files_of(tmp_path) == before

@@ -20,19 +20,6 @@ def test_all_files_of_a_segment_go_and_a_missing_one_is_no_error(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_delay_counts_from_the_first_look(tmp_path):
-    """LG-15: present just before the delay has passed, gone when it has."""
-    deleted = DeletedFiles()
-    for number, now in ((1, 0), (2, 500)):
-        (tmp_path / f"{number}.log").write_bytes(b"")
-        deleted.set_aside([tmp_path / f"{number}.log"])
-        assert remove(deleted.take_expired(now, 1000)) == 0
-    assert remove(deleted.take_expired(999, 1000)) == 0
-    assert remove(deleted.take_expired(1000, 1000)) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["2.log.deleted"]
-    assert remove(deleted.take_expired(1500, 1000)) == 1
-
-
 def test_a_file_set_aside_again_replaces_what_waits_under_its_name(tmp_path):
     """SG-14: a segment of the same base may be deleted twice within the delay."""
     deleted = DeletedFiles()

@@ -91,23 +91,6 @@ def test_a_payload_cut_short_is_invalid(name):
             decompress(codec, payload[:size])
 
 
-@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_no_payload_raises_anything_but_invalid_record(codec):
-    rng = random.Random(codec)
-    payloads = [payload for number, payload in WHOLE.values() if number == codec]
-    refused = 0
-    for number in range(300):
-        damaged = bytearray(payloads[number % len(payloads)])
-        for _ in range(3):
-            damaged[rng.randrange(40 if number % 2 else len(damaged))] = rng.randrange(256)
-        for payload in (bytes(damaged), rng.randbytes(number)):
-            try:
-                decompress(codec, payload)
-            except InvalidRecord:
-                refused += 1
-    assert refused > 300
-
-
 @pytest.mark.parametrize("codec", [-1, 5, 7])
 def test_unknown_codecs_are_invalid(codec):
     with pytest.raises(InvalidRecord, match=f"codec {codec} is not known"):

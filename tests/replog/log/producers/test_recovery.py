@@ -83,11 +83,6 @@ def test_ps_8_snapshots_are_taken_on_roll_and_on_close(log, tmp_path):
     assert content(tmp_path, 10) == LAST
 
 
-def test_a_log_without_batches_has_no_snapshot(tmp_path):
-    open_log(tmp_path).close()
-    assert snapshot_offsets(tmp_path) == []
-
-
 def test_the_snapshot_of_a_roll_is_synced_by_the_next_flush(log, tmp_path):
     """PS-8, LG-5: not by the roll, which an append waits for."""
 
@@ -216,22 +211,6 @@ def test_ps_8_a_checkpointed_log_start_beyond_the_end_drops_everything(log, tmp_
     assert (states(again), snapshot_offsets(tmp_path)) == ([], [50])
 
 
-@pytest.mark.parametrize("target", range(11))
-def test_ps_8_ps_10_truncation_takes_the_state_back(log, tmp_path, target):
-    """LG-10, PS-8, PS-10: snapshots beyond are gone, there is one at the new end, duplicates are those of the rest."""
-    log.truncate_to(target)
-    kept = [n for n in range(10) if n < target]
-    expected = [(1, 0, n, n, 0, 1000, -1, -1) for n in kept if n < 5][-1:]
-    expected += [(2, 7, n - 5, n, 0, 1000, -1, -1) for n in kept if n >= 5][-1:]
-    assert states(log) == expected
-    bases = {base for base, _ in layout(log)} | ({target} if target < 10 else set())
-    assert snapshot_offsets(tmp_path) == sorted(bases - {0})
-    for number in range(target, 10):
-        pid, sequence = (1, number) if number < 5 else (2, number - 5)
-        assert send(log, 0 if pid == 1 else 7, sequence, pid=pid) == (number, number)
-    assert states(log) == LAST
-
-
 def test_truncation_of_a_log_without_producers_reads_nothing(tmp_path, scans):
     """PS-10."""
     log = open_log(tmp_path)
@@ -239,14 +218,6 @@ def test_truncation_of_a_log_without_producers_reads_nothing(tmp_path, scans):
     log.truncate_to(5)
     assert scans == []
     assert snapshot_offsets(tmp_path) == [5]
-
-
-def test_full_truncation_drops_the_state(log, tmp_path):
-    """LG-12."""
-    transact(log, 5, 0)
-    log.truncate_fully_and_start_at(50)
-    assert (states(log), snapshot_offsets(tmp_path), log.last_stable_offset) == ([], [], 50)
-    assert send(log, 3, 77) == (50, 50)
 
 
 def test_ps_8_snapshots_go_with_their_segments(tmp_path):
@@ -314,35 +285,6 @@ def test_a_crash_costs_no_transaction_index(transactions, tmp_path, recovery_poi
     assert again.producers.first_unstable_offset in (0, 3)
     again.update_high_watermark(10)
     assert again.last_stable_offset == 3
-
-
-@pytest.mark.parametrize("clean", [True, False])
-def test_an_open_transaction_outlives_a_stop(transactions, tmp_path, clean):
-    """PS-5, PS-7."""
-    transactions.close() if clean else transactions.abandon()
-    again = reopen(tmp_path, clean=clean, high_watermark=10)
-    assert again.last_stable_offset == 3
-    assert end(again, 3, commit=True) == 10
-    again.update_high_watermark(11)
-    assert again.last_stable_offset == 11
-
-
-@pytest.mark.parametrize(
-    ("target", "unstable", "kept"),
-    [(9, 0, [3, 5, 7]), (8, 0, [3, 5]), (6, 0, [3]), (5, 0, [3]), (4, 0, []), (2, 0, []), (1, 0, []), (0, None, [])],
-)
-def test_truncation_into_an_open_transaction(transactions, tmp_path, target, unstable, kept):
-    """LG-10, SG-10, PS-5: its end is cut off, it is open again, and the index entry is gone."""
-    transactions.truncate_to(target)
-    assert aborts(transactions) == {base: ABORTS[base] for base in kept}
-    assert transactions.producers.first_unstable_offset == unstable
-    ongoing = {state.producer_id for state in states(transactions) if state.current_txn_first_offset >= 0}
-    began = {1: 0, 2: 1, 3: 3, 4: 5}
-    ended = {2: 4, 4: 6, 1: 8}
-    assert ongoing == {pid for pid, at in began.items() if at < target and ended.get(pid, 99) >= target}
-    reference = states(transactions)
-    transactions.abandon()
-    assert states(reopen(tmp_path, clean=False)) == reference
 
 
 def test_truncation_keeps_what_ended_unreplicated(tmp_path):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from replog.log.log import Log
-from replog.log.offsets import AbortedTransaction, FetchData, Isolation, OffsetMetadata
-from tests.replog.log.batches import client_batch, layout, open_log, stamped
+from replog.log.offsets import AbortedTransaction, FetchData, Isolation
+from tests.replog.log.batches import client_batch, open_log, stamped
 from tests.replog.log.producers.writes import batch, end, kept, marker, produce, send, transact
 
 SIZE = 69
@@ -34,20 +34,6 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def test_a_committed_read_ends_at_the_last_stable_offset(log):
-    """LG-7, LG-9, LG-0: what is not decided is not given, even below the high watermark."""
-    assert log.last_stable_offset == 1
-    assert read(log, 0) == FetchData(OffsetMetadata(0, 0, 0), read(log, 0).records, False, (AbortedTransaction(1, 0),))
-    assert len(read(log, 0).records) == SIZE
-    assert read(log, 1) == FetchData(OffsetMetadata(1, 0, SIZE), b"")
-    assert read(log, 4) == FetchData(log._segments.locate(4), b"")
-    assert len(log.read(0, 10_000, Isolation.HIGH_WATERMARK, min_one_message=True).records) == 4 * SIZE + 78
-    end(log, 2, commit=True)
-    log.update_high_watermark(6)
-    assert len(read(log, 0).records) == 4 * SIZE + 2 * 78
-    assert visible(read(log, 0), 0) == [1, 2, 4]
-
-
 def test_other_reads_name_no_aborted_transactions(log):
     """LG-9."""
     for isolation in (Isolation.HIGH_WATERMARK, Isolation.LOG_END):
@@ -69,36 +55,6 @@ def test_lg_9_up_to_the_index_entry_behind_the_bytes(log):
     assert [transaction.first_offset for transaction in read(log, 8, 3 * SIZE).aborted] == [10]
     assert [transaction.first_offset for transaction in read(log, 11).aborted] == [10, 16], "its marker is read"
     assert [transaction.first_offset for transaction in read(log, 12).aborted] == [16]
-
-
-def test_lg_9_an_abort_in_a_later_segment_is_named(tmp_path):
-    """LG-9: data in the first segment, markers in the second and the fourth; nothing beyond the one that decides."""
-    log = open_log(tmp_path, segment_bytes=200)
-    transact(log, 1, 0)
-    transact(log, 2, 0)
-    log.roll()
-    end(log, 1, commit=False)
-    log.roll()
-    produce(log, client_batch(b"x"))
-    log.roll()
-    end(log, 2, commit=False)
-    log.roll()
-    transact(log, 3, 0)
-    end(log, 3, commit=False)
-    log.update_high_watermark(log.log_end_offset)
-    assert layout(log) == [(0, 138), (2, 78), (3, 69), (4, 78), (5, 147)]
-    assert read(log, 0).aborted == (AbortedTransaction(1, 0), AbortedTransaction(2, 1))
-    assert read(log, 3).aborted == (AbortedTransaction(2, 1),)
-    assert read(log, 5).aborted == (AbortedTransaction(3, 5),)
-
-
-def test_a_commit_names_nothing(tmp_path):
-    log = open_log(tmp_path)
-    transact(log, 1, 0)
-    end(log, 1, commit=True)
-    log.update_high_watermark(2)
-    assert read(log, 0).aborted == ()
-    assert log._segments.active.transaction_index.path.exists() is False
 
 
 def follow(leader: Log, follower: Log, max_bytes: int) -> None:

@@ -10,9 +10,8 @@ from replog.log.directories.log_directory import LogDirectory
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin
 from replog.log_tools.checker.findings import Finding, Severity
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import verify
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, config, layout
 from tests.replog.log.directories.moving import created

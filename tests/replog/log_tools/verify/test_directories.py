@@ -9,9 +9,8 @@ from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from replog.log.producers.snapshot import format_snapshot, read_snapshot
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import path_kind, verify
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 from tests.damage.vocabulary import flip
 from tests.replog.log.batches import config, leader_batch
 from tests.replog.log_tools.verify.directories import (

@@ -7,22 +7,18 @@ from pathlib import Path
 import pytest
 
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.directories.log_directory import LogDirectory
 from replog.log.formats.batch import HEADER_SIZE
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import AppendOrigin
-from replog.log.retention import delete_old_segments
-from replog.log_tools.verify.partition import Options
 from replog.log_tools.verify.paths import log_bytes, verify
-from replog.log_tools.verify.segment import VerifiedTotals
+from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.topic import TopicPartition
-from tests.replog.log.batches import append, client_batch, config, fixture_t, leader_batch, open_log
+from tests.replog.log.batches import append, client_batch, fixture_t, leader_batch, open_log
 from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, sealed
 from tests.replog.log.producers.writes import batch, marker
 from tests.replog.log_tools.verify.directories import (
     FLIGHTS,
-    SETTINGS,
     broker,
     faults,
     file,
@@ -73,13 +69,6 @@ def test_an_empty_log_and_an_empty_directory(tmp_path):
     assert faults(tmp_path / "empty-0") == []
 
 
-def test_a_log_start_inside_of_a_segment(data):
-    with broker(data) as log:
-        log.update_high_watermark(38)
-        log.maybe_increment_log_start_offset(17)
-    assert findings_in(data, deep=True) == []
-
-
 def test_a_log_start_at_the_log_end(data):
     """EP-5: the epoch of the last batch begins there. Kafka knows none after it has opened such a log."""
     with broker(data) as log:
@@ -90,20 +79,6 @@ def test_a_log_start_at_the_log_end(data):
     assert findings_in(data, deep=True) == []
     with broker(data) as log:
         log.epochs.clear()
-    assert findings_in(data, deep=True) == []
-
-
-def test_a_log_start_that_no_checkpoint_tells(data):
-    """EP-5: after a crash, or of a partition's directory alone, the epochs show it."""
-    settings = config(**SETTINGS)
-    manager = LogDirectory(data, cluster_id="c", node_id=1, randbytes=os.urandom)
-    manager.load(lambda _: settings)
-    manager.logs[FLIGHTS].update_high_watermark(38)
-    manager.logs[FLIGHTS].maybe_increment_log_start_offset(17)
-    manager.abandon()
-    assert findings_in(data, deep=True) == []
-    with broker(data):  # which rebuilds the producers from there on
-        pass
     assert findings_in(data, deep=True) == []
 
 
@@ -125,54 +100,11 @@ def test_a_recovery_that_knows_nothing_of_a_transaction_from_before_the_log_star
     assert findings_in(tmp_path, deep=True) == []
 
 
-def test_after_retention(data):
-    """The transaction began in a segment that is gone."""
-    with broker(data, retention_bytes=700, retention_ms=-1) as log:
-        log.update_high_watermark(38)
-        assert delete_old_segments(log, 0) == 2
-    assert faults(data, deep=True) == []
-    assert {kind for kind, *_ in notes(data)} == {"LEFTOVER"}
-
-
-def test_after_a_truncation_and_new_epochs(data):
-    with broker(data) as log:
-        log.truncate_to(30)
-        log.assign_epoch_start(6)
-        append(log, client_batch(b"new", timestamps=[50_000]), epoch=6)
-        log.assign_epoch_start(9)  # a leader's newest epoch has no batch yet
-    assert faults(data, deep=True) == []
-    assert {kind for kind, *_ in notes(data)} == {"LEFTOVER"}
-
-
-def test_after_a_crash_and_recovery(data):
-    (data / CLEAN_SHUTDOWN).unlink()
-    with broker(data):
-        pass
-    assert findings_in(data, deep=True) == []
-
-
-def test_a_crash(data):
-    """Nothing was lost: an unclean stop alone is nothing to tell of."""
-    settings = config(**SETTINGS)
-    manager = LogDirectory(data, cluster_id="c", node_id=1, randbytes=os.urandom)
-    manager.load(lambda _: settings)
-    append(manager.logs[FLIGHTS], client_batch(b"x" * 200), epoch=4)
-    manager.abandon()
-    assert findings_in(data) == []
-
-
 def test_a_running_broker_is_noted(data):
     with broker(data):
         assert [kind for kind, *_ in notes(data)] == ["IN_USE"]
         assert faults(data) == []
     assert notes(data) == []
-
-
-def test_a_follower_writes_what_a_leader_writes(tmp_path):
-    with broker(tmp_path / "data") as log:
-        for base in range(0, 40, 2):
-            log.append_as_follower(leader_batch(base, base // 10, b"a", b"b", timestamps=[base, 7]))
-    assert findings_in(tmp_path / "data", deep=True) == []
 
 
 def test_kafkas_way_with_indexes(tmp_path):
