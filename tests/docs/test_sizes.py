@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_233,
 }
 FILES = 548
-TESTS = 73_721
+TESTS = 73_706
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -79,7 +79,10 @@ OFFSETS = (0, BASE - 1, BASE, BASE + 1, BASE + 50, BASE + 2**31, 2**63 - 1)
 
 class Target(NamedTuple):
     run: Callable[[bytes], Any]
-    seeds: Callable[[], Sequence[bytes]]
+    made: Callable[[], Sequence[bytes]] | Sequence[bytes]
+
+    def seeds(self) -> Sequence[bytes]:
+        return self.made() if callable(self.made) else self.made
 
 
 @cache
@@ -254,14 +257,6 @@ def read_snapshot_bytes(data: bytes) -> None:
 # -- files of a directory
 
 
-def position_seeds() -> list[bytes]:
-    return [b"cluster.id=c\nhistory.id=00ff\nmetadata.version=17\n"]
-
-
-def identity_seeds() -> list[bytes]:
-    return [b"# c\n#\ncluster.id=c\ndirectory.id=AAAAAAAAAAAAAAAAAAAABQ\nnode.id=3\nversion=1\n"]
-
-
 def topic_ids(path: Path) -> None:
     read_topic_id(path.parent)
 
@@ -357,28 +352,8 @@ INDEX, TIMES, DIGESTS = (segment_file_name(BASE, suffix) for suffix in (".index"
 TRANSACTIONS = segment_file_name(BASE, ".txnindex")
 
 
-def index_seeds() -> list[bytes]:
-    return entries(">ii", (0, 0), (5, 70), (9, 140))
-
-
-def time_seeds() -> list[bytes]:
-    return entries(">qi", (1, 0), (1000, 5), (1001, 9))
-
-
-def digest_seeds() -> list[bytes]:
-    return entries(">IQ", (0, 2**64 - 1), (5, 1), (9, 77))
-
-
 def transaction_seeds() -> list[bytes]:
     return [b"".join(TransactionIndex.layout.pack(0, *row) for row in ((9, 101, 104, 105), (10, 103, 108, 104)))]
-
-
-def epoch_seeds() -> list[bytes]:
-    return [b"0\n2\n0 0\n7 105\n", b"0\n0\n", b"0\n1\n2147483647 9223372036854775807"]
-
-
-def checkpoint_seeds() -> list[bytes]:
-    return [b"0\n2\nt 0 5\na-b 12 9\n", b"0\n", b""]
 
 
 def metadata_seeds() -> list[bytes]:
@@ -422,32 +397,40 @@ def follow_metadata(data: bytes) -> None:
     placeable(image)
 
 
+INDEX_SEEDS = entries(">ii", (0, 0), (5, 70), (9, 140))
+TIME_SEEDS = entries(">qi", (1, 0), (1000, 5), (1001, 9))
+DIGEST_SEEDS = entries(">IQ", (0, 2**64 - 1), (5, 1), (9, 77))
+EPOCH_SEEDS = [b"0\n2\n0 0\n7 105\n", b"0\n0\n", b"0\n1\n2147483647 9223372036854775807"]
+CHECKPOINT_SEEDS = [b"0\n2\nt 0 5\na-b 12 9\n", b"0\n", b""]
+POSITION_SEEDS = [b"cluster.id=c\nhistory.id=00ff\nmetadata.version=17\n"]
+IDENTITY_SEEDS = [b"# c\n#\ncluster.id=c\ndirectory.id=AAAAAAAAAAAAAAAAAAAABQ\nnode.id=3\nversion=1\n"]
+
 TARGETS: dict[str, Target] = {
     "batches": Target(walk_batches, batches),
     "records": Target(decode_records, batches),
     "records of a consumer": Target(decode_for_a_consumer, batches),
     "cleaner": Target(compact, batches),
     "compression": Target(unpack, packed),
-    "offset index": Target(as_file(INDEX, search(OffsetIndex)), index_seeds),
-    "time index": Target(as_file(TIMES, search(TimeIndex)), time_seeds),
-    "digest index": Target(as_file(DIGESTS, search(DigestIndex)), digest_seeds),
+    "offset index": Target(as_file(INDEX, search(OffsetIndex)), INDEX_SEEDS),
+    "time index": Target(as_file(TIMES, search(TimeIndex)), TIME_SEEDS),
+    "digest index": Target(as_file(DIGESTS, search(DigestIndex)), DIGEST_SEEDS),
     "transaction index": Target(as_file(TRANSACTIONS, search_transactions), transaction_seeds),
     "producer snapshot": Target(read_snapshot_bytes, snapshots),
-    "leader epochs": Target(as_file(LEADER_EPOCH_CHECKPOINT, epochs), epoch_seeds),
-    "offset checkpoint": Target(as_file("checkpoint", offsets), checkpoint_seeds),
+    "leader epochs": Target(as_file(LEADER_EPOCH_CHECKPOINT, epochs), EPOCH_SEEDS),
+    "offset checkpoint": Target(as_file("checkpoint", offsets), CHECKPOINT_SEEDS),
     "partition metadata": Target(as_file(PARTITION_METADATA, topic_ids), topic_id_seeds),
     "meta.properties": Target(
         as_file(
             META_PROPERTIES,
             lambda path: verify_or_create(path.parent, cluster_id="c", node_id=3, directory_id=UUID(int=1)),
         ),
-        identity_seeds,
+        IDENTITY_SEEDS,
     ),
-    "metadata position": Target(as_file(METADATA_POSITION, lambda path: read_position(path.parent)), position_seeds),
+    "metadata position": Target(as_file(METADATA_POSITION, lambda path: read_position(path.parent)), POSITION_SEEDS),
     "clean shutdown marker": Target(
         as_file(CLEAN_SHUTDOWN, lambda path: take_marker(path.parent, 1)), lambda: [b'{"version":0,"brokerEpoch":17}']
     ),
-    "properties": Target(as_file("server.properties", load_properties), identity_seeds),
+    "properties": Target(as_file("server.properties", load_properties), IDENTITY_SEEDS),
     "names": Target(names, lambda: [b"a-b-12", LOG.encode(), b"t-0." + b"0" * 32 + b"-delete", b"9" * 20 + b".log"]),
     "wire": Target(wire, messages),
     "metadata": Target(follow_metadata, metadata_seeds),
@@ -457,12 +440,12 @@ TARGETS: dict[str, Target] = {
     ),
     "HTTP/2 of a server": Target(http2("client"), http2_seeds(b"", [(b":status", b"200"), (b"grpc-status", b"0")])),
     "dump of a log": Target(dump(LOG), batches),
-    "dump of an offset index": Target(dump(INDEX), index_seeds),
-    "dump of a time index": Target(dump(TIMES), time_seeds),
-    "dump of a digest index": Target(dump(DIGESTS), digest_seeds),
+    "dump of an offset index": Target(dump(INDEX), INDEX_SEEDS),
+    "dump of a time index": Target(dump(TIMES), TIME_SEEDS),
+    "dump of a digest index": Target(dump(DIGESTS), DIGEST_SEEDS),
     "dump of a transaction index": Target(dump(TRANSACTIONS), transaction_seeds),
     "dump of a snapshot": Target(dump(segment_file_name(BASE, ".snapshot")), snapshots),
-    "dump of a checkpoint": Target(dump(HIGH_WATERMARK_CHECKPOINT), checkpoint_seeds),
+    "dump of a checkpoint": Target(dump(HIGH_WATERMARK_CHECKPOINT), CHECKPOINT_SEEDS),
     "dump of a topic id": Target(dump(PARTITION_METADATA), topic_id_seeds),
-    "dump of leader epochs": Target(dump(LEADER_EPOCH_CHECKPOINT), epoch_seeds),
+    "dump of leader epochs": Target(dump(LEADER_EPOCH_CHECKPOINT), EPOCH_SEEDS),
 }

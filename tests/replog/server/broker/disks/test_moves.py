@@ -184,6 +184,7 @@ async def test_a_truncation_of_the_replica_cuts_the_copy_too(cluster, monkeypatc
     target, _ = await under_way(cluster, 1)
     log = cluster.log(1, TP)
     log.truncate_to(8)
+    cluster.brokers[1].manager.replicas.hosted[TP].leader._reached = 8  # as if it had been elected just now
     log.append_as_leader(batch(b"rewritten", b"in the same epoch"), leader_epoch=log.epochs.latest_epoch or 0, now_ms=0)
     for _ in range(10):
         log.append_as_leader(batch(b"more", b"more"), leader_epoch=log.epochs.latest_epoch or 0, now_ms=0)
