@@ -5,16 +5,17 @@ restart keeps; a connection belongs to two incarnations, and no message reaches 
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.methods import Method
-from replog.rpc.peer import Peer, Role
-from replog.simulator.network.links import Air, Link, Weather
-from replog.simulator.network.server import SimulatedServer
+from replog.simulator.network.links import Link, Weather
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
-from replog.simulator.runtime.process import CONTROLLER, DEAD, PAUSED, SimulatedProcess
+from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
 from replog.simulator.runtime.rng import Rng, Streams
+
+if TYPE_CHECKING:
+    from replog.simulator.network.calls import Call
+    from replog.simulator.network.transport import SimulatedServer
 
 NOTICED_S = 5.0, 20.0  # the time until a connection breaks on which nothing gets through
 KEEPALIVE_S = 5.0, 12.0  # the time until a client notices that its server is silent
@@ -25,11 +26,20 @@ def lost(address: str, why: str) -> ReplogError:
     return ErrorCode.NETWORK_EXCEPTION.error(f"{address} cannot be reached: {why}")
 
 
-class SimulatedNetwork(Air):
-    """Connects all processes of a simulation."""
+class SimulatedNetwork:
+    """Connects all processes of a simulation.
 
-    def __init__(self, loop: SimulatedLoop, rng: Rng, weather: Weather | None = None) -> None:
-        super().__init__(loop, rng, weather or Weather())
+    `on_event(process, event, **details)` is called for each fault, `on_message` for each message. `counts` has the
+    numbers of messages that were dropped, duplicated, reordered, delayed (in streams) and blocked, and of calls and
+    streams that were broken."""
+
+    def __init__(self, loop: SimulatedLoop, rng: Rng) -> None:
+        self.loop = loop
+        self.rng = rng
+        self.weather = Weather()
+        self.counts: dict[str, int] = {}
+        self.on_event: Callable[..., None] | None = None
+        self.on_message: Callable[..., None] | None = None
         self.servers: dict[str, SimulatedServer] = {}  # each address's latest server, dead or alive
         self.liars: set[str] = set()  # hosts that seem to refuse connections, whatever listens there
         self.calls: dict[Call, None] = {}  # calls that one side or the other still believes to go on
@@ -38,6 +48,14 @@ class SimulatedNetwork(Air):
         self._ports = 20_000
         loop.on_kill.append(self._died)
         loop.on_pause.append(self._paused)
+
+    def count(self, kind: str, source: str, target: str, **details: Any) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._tell(source, kind, to=target, **details)
+
+    def _tell(self, source: str, event: str, **details: Any) -> None:
+        if self.on_event is not None:
+            self.on_event(source, f"network: {event}", **details)
 
     def is_back(self, process: SimulatedProcess) -> None:
         """Tell the peers of a host's last incarnation that it is dead, since `process` has begun."""
@@ -53,7 +71,7 @@ class SimulatedNetwork(Air):
         """Hold all messages in this direction until `heal`, or until their connection breaks."""
         link = self.link(source, target)
         if not link.blocked:
-            self.tell(source, "blocked", to=target)
+            self._tell(source, "blocked", to=target)
             link.block()
             self._expect_break(link)
 
@@ -61,17 +79,17 @@ class SimulatedNetwork(Air):
         """Let messages that waited arrive, and all that follow."""
         link = self.link(source, target)
         if link.blocked:
-            self.tell(source, "healed", to=target)
+            self._tell(source, "healed", to=target)
             link.heal()
 
     def slow(self, source: str, target: str, delay_ms: tuple[float, float]) -> None:
         """Add a delay to the usual one, in one direction, until `slow(…, (0, 0))`."""
-        self.tell(source, "slow", to=target, ms=f"{delay_ms[0]:.1f}-{delay_ms[1]:.1f}")
+        self._tell(source, "slow", to=target, ms=f"{delay_ms[0]:.1f}-{delay_ms[1]:.1f}")
         self.link(source, target).slow_ms = delay_ms
 
     def repeat_late(self, source: str, target: str, within_s: float) -> None:
         """Let every other request arrive a second time within `within_s`, until `repeat_late(…, 0)`."""
-        self.tell(source, "repeating late", to=target, s=f"{within_s:.1f}")
+        self._tell(source, "repeating late", to=target, s=f"{within_s:.1f}")
         self.link(source, target).repeats_s = within_s
 
     def heal_all(self) -> None:
@@ -109,7 +127,7 @@ class SimulatedNetwork(Air):
         server = self.servers.get(address)
         return address if server is None else server.host
 
-    def reachable(self, address: str) -> SimulatedServer | None:
+    def reachable(self, address: str) -> "SimulatedServer | None":
         server = self.servers.get(address)
         return server if server is not None and server.accepting and server.process.state is not DEAD else None
 
@@ -127,7 +145,7 @@ class SimulatedNetwork(Air):
         await asyncio.sleep(trip_s)
         return host in self.liars or self.reachable(address) is None
 
-    def bind(self, server: SimulatedServer, host: str, port: int) -> str:
+    def bind(self, server: "SimulatedServer", host: str, port: int) -> str:
         if port == 0:
             self._ports += 1
             port = self._ports
@@ -140,7 +158,7 @@ class SimulatedNetwork(Air):
     # connections that end
 
     def _between(self, one: str, other: str) -> "list[Call]":
-        return [call for call in self.calls if not call.broken and call.between(one, other)]
+        return [call for call in self.calls if not call.broken and {call.up.source, call.up.target} == {one, other}]
 
     def _break(self, call: "Call", client_s: float | None, server_s: float | None) -> None:
         self.count("broken", call.up.source, call.up.target, what=call.what)
@@ -185,120 +203,3 @@ class SimulatedNetwork(Air):
             for call in list(self.calls):
                 if call.server is not None and call.server.process is process and not call.broken:
                     self._break(call, draw(), draw())
-
-
-class Connection:
-    """A channel as its calls see it."""
-
-    def __init__(self, network: SimulatedNetwork, process: SimulatedProcess, address: str) -> None:
-        self.network = network
-        self.process = process
-        self.address = address
-
-
-def proved(process: str) -> Peer:
-    """Return the peer that a certificate of the process would name: `broker-1`, `controller` or, for `consumer-2`,
-    a consumer."""
-    if process.startswith(CONTROLLER):
-        return Peer(f"Controller:{process}", Role.CONTROLLER, process)
-    kind, _, number = process.partition("-")
-    if kind == "broker":
-        return Peer(f"Broker:{number}", Role.BROKER, process)
-    return Peer(f"User:{kind}", Role.CLIENT, process)
-
-
-class Call:
-    """A unary call or a stream between two processes, each of which learns for itself that it is over."""
-
-    def __init__(self, channel: Connection, method: Method) -> None:
-        network = self.network = channel.network
-        self.loop = network.loop
-        self.channel = channel
-        self.client = channel.process
-        self.asks = proved(channel.process.name)
-        self.address = channel.address
-        self.method = method
-        self.server: SimulatedServer | None = network.reachable(channel.address)  # None: there is no connection yet
-        self.up: Link = network.link(channel.process.name, network.host(channel.address))
-        self.down: Link = network.link(network.host(channel.address), channel.process.name)
-        self.tasks: list[asyncio.Task[None]] = []  # the handler's
-        self.broken = False
-        self.client_over = False
-        self.server_over = False
-        network.calls[self] = None
-
-    @property
-    def what(self) -> str:
-        return self.method.handler_name
-
-    def between(self, one: str, other: str) -> bool:
-        return {self.up.source, self.up.target} == {one, other}
-
-    def server_found(self) -> SimulatedServer | None:
-        """Return the server for a message that has just arrived; None: there is none, and the client will hear so."""
-        server = self.network.servers.get(self.address)
-        if server is not None and server.process.state is DEAD and server.process.lost_power:
-            self.break_off(self.up.rng.uniform(*NOTICED_S), None)  # silence
-            return None
-        if self.server is not None and self.server is not server:
-            server = None
-        if server is None or server.process.state is DEAD or not server.accepting:
-            why = "connection reset" if self.server is not None else "connection refused"
-            self.loop.call_later(self.down.delay_s(), self.client_hears, lost(self.address, why), context=KERNEL)
-            return None
-        self.server = server
-        return server
-
-    def break_off(self, client_s: float | None, server_s: float | None) -> None:
-        """Break the connection. Each side notices after that many seconds; None: never."""
-        if not self.broken:
-            self.broken = True
-            self.cut()
-        if client_s is not None:
-            error = lost(self.address, "the connection was lost")
-            self.loop.call_later(client_s, self.client_hears, error, context=KERNEL)
-        if server_s is not None:
-            self.loop.call_later(server_s, self.server_hears, context=KERNEL)
-
-    def cut(self) -> None:
-        """Decide which messages under way still arrive."""
-        raise NotImplementedError
-
-    def client_hears(self, error: ReplogError) -> None:
-        """End the call for the client, with this error."""
-        raise NotImplementedError
-
-    def cancel(self) -> None:
-        """Give the call up, as its client."""
-        raise NotImplementedError
-
-    def server_hears(self) -> None:
-        """End the call for the server, since its client has gone."""
-        self.server_over = True
-        for task in self.tasks:
-            task.cancel()
-        self.forget_if_over()
-
-    def client_died(self) -> None:
-        self.client_over = True
-        self.forget_if_over()
-
-    def server_died(self) -> None:
-        self.server_over = True
-        self.tasks.clear()
-        self.forget_if_over()
-
-    def forget_if_over(self) -> None:
-        if self.client_over and self.server_over and not self.tasks:
-            self.network.calls.pop(self, None)
-
-    def handler(self, server: SimulatedServer) -> Callable[..., Any]:
-        handler = server.handlers.get(self.method.path)
-        if handler is None:
-            raise ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{self.address}: UNIMPLEMENTED: {self.method.path}")
-        return handler
-
-    def defect(self, process: SimulatedProcess, error: Exception) -> ReplogError:
-        """Fail the simulation for an exception that no handler should raise, and return the client's error."""
-        self.loop.failed(process, f"the handler of {self.what} failed", error)
-        return ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{type(error).__name__}: {error}")

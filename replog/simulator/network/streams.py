@@ -2,18 +2,19 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
-from replog.rpc.peer import handling
 from replog.rpc.pump import Pump
 from replog.rpc.transport import send_answers
-from replog.simulator.network.calls import again, decoded
+from replog.simulator.network.calls import Call, again, decoded
 from replog.simulator.network.links import Link, Order
-from replog.simulator.network.network import Call, Connection, lost
-from replog.simulator.network.server import SimulatedServer
+from replog.simulator.network.network import lost
+
+if TYPE_CHECKING:
+    from replog.simulator.network.transport import SimulatedChannel
 
 WINDOW_MESSAGES, WINDOW_BYTES = 32, 64 << 10  # a sender waits while so much is sent and not yet read
 
@@ -102,7 +103,7 @@ class Pipe(Order):
 class StreamCall(Call, Pump):
     """A `replog.rpc.transport.Stream` of a client; the server has a `SimulatedServerStream`."""
 
-    def __init__(self, channel: Connection, method: Method) -> None:
+    def __init__(self, channel: "SimulatedChannel", method: Method) -> None:
         Call.__init__(self, channel, method)
         Pump.__init__(self)
         self.requests = Pipe(self, self.up)
@@ -164,43 +165,28 @@ class StreamCall(Call, Pump):
         super().server_hears()
 
     def _opened(self) -> None:
-        if self.server_over or (server := self.server_found()) is None:
+        if self.server_over or not self.begin():
             self.server_over = True
             self.forget_if_over()
-            return
-        task = self.loop.spawn(server.process, self._serve(server))
-        self.tasks.append(task)
-        server.tasks[task] = None
 
-    async def _serve(self, server: SimulatedServer) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        handling(self.asks)
-        status: ReplogError | None = lost(self.address, "the call was cancelled by the server")
+    async def handle(self, handler: Callable[..., Any], *_: bytes) -> bytes:
+        stream = SimulatedServerStream(self)
         try:
-            handler = self.handler(server)
-            stream = SimulatedServerStream(self)
             if self.method.client_streaming:
                 await handler(stream)
                 await stream.sent()
             elif (request := await stream.receive()) is not None:
                 await send_answers(handler(request), stream.send)
-            status = None
-        except ReplogError as error:
-            status = again(error)
         except asyncio.InvalidStateError:
-            pass  # the client has gone, and nobody needs a status
-        except Exception as error:  # noqa: BLE001 (the boundary)
-            status = self.defect(server.process, error)
-        finally:
-            server.tasks.pop(task, None)
-            self.tasks.clear()
-            if not self.server_over:
-                self.down.post_in_order(self.responses, self.what, self.client_hears, status)
-            self.responses.refuse(asyncio.InvalidStateError("the call has ended"))
-            self.requests.drop(None)
-            self.server_over = True
-            self.forget_if_over()
+            raise lost(self.address, "the client has gone") from None  # nobody hears it
+        return b""
+
+    def end(self, status: ReplogError | None, _answer: bytes) -> None:
+        if not self.server_over:
+            self.down.post_in_order(self.responses, self.what, self.client_hears, status)
+        self.responses.refuse(asyncio.InvalidStateError("the call has ended"))
+        self.requests.drop(None)
+        self.server_over = True
 
 
 class SimulatedServerStream(Pump):
@@ -218,14 +204,3 @@ class SimulatedServerStream(Pump):
     async def receive(self) -> Any | None:
         data = await self._call.requests.receive()
         return None if data is None else decoded(self._call.method.decode_request, data)
-
-
-async def watch(channel: Connection, method: Method, request: Any) -> AsyncIterator[Any]:
-    call = StreamCall(channel, method)
-    try:
-        await call.send(request)
-        await call.finish()
-        while (message := await call.receive()) is not None:
-            yield message
-    finally:
-        call.cancel()
