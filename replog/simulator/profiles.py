@@ -83,50 +83,40 @@ class FaultKind(StrEnum):
     OTHER_CONTROLLER = "start a controller of another cluster beside the others, for good"
 
 
-def _kinds(names: str) -> tuple[FaultKind, ...]:
-    return tuple(FaultKind[name] for name in names.split())
+def _from(first: str, *, to: str) -> str:
+    """Return the names from `first` to `to`, in the order of `FaultKind`."""
+    names = list(FaultKind.__members__)
+    return " ".join(names[names.index(first) : names.index(to) + 1])
 
 
-def _from(first: FaultKind, *, to: FaultKind) -> tuple[FaultKind, ...]:
-    """Return the kinds from `first` to `to`, in the order of `FaultKind`."""
-    kinds = tuple(FaultKind)
-    return kinds[kinds.index(first) : kinds.index(to) + 1]
-
-
-NETWORK = _from(FaultKind.CUT_LINK, to=FaultKind.SLOW_METADATA)
-CRASHES = _from(FaultKind.KILL, to=FaultKind.DELETE_RECORDS_WHILE_DOWN)
-CONTROLLERS = _from(FaultKind.KILL_CONTROLLER, to=FaultKind.STORE_FAILS)
-LEADERSHIP = _kinds("ELECT_PREFERRED REASSIGN HAND_ROUND KILL_LEADERS ROLLING_RESTART")
-DISKS = _kinds("DISK_FULL DISK_ERROR SLOW_DISK STALL_DISK WIPE_DISK FLIP_BIT POWER_LOSS")
-FAILOVER = _kinds("SLOW_LINK CUT_ONE_WAY BREAK_CONNECTIONS FALSE_ALARM DUEL KILL_LEADERS PAUSE")
-ISR = _kinds("SLOW_LINK CUT_ONE_WAY ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS RESTART")
-DIRECTORIES = _kinds(
-    "KILL KILL_STARTING KILL_LEADERS POWER_LOSS RESTART DELETE_RECORDS_WHILE_DOWN ISOLATE_FROM_BROKERS "
-    "REASSIGN DISK_FULL"
+NETWORK = _from("CUT_LINK", to="SLOW_METADATA")
+CRASHES = _from("KILL", to="DELETE_RECORDS_WHILE_DOWN")
+CONTROLLERS = _from("KILL_CONTROLLER", to="STORE_FAILS")
+LEADERSHIP = "ELECT_PREFERRED REASSIGN HAND_ROUND KILL_LEADERS ROLLING_RESTART"
+DISKS = "DISK_FULL DISK_ERROR SLOW_DISK STALL_DISK WIPE_DISK FLIP_BIT POWER_LOSS"
+FAILOVER = "SLOW_LINK CUT_ONE_WAY BREAK_CONNECTIONS FALSE_ALARM DUEL KILL_LEADERS PAUSE"
+ISR = "SLOW_LINK CUT_ONE_WAY ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS RESTART"
+DIRECTORIES = (
+    "KILL KILL_STARTING KILL_LEADERS POWER_LOSS RESTART DELETE_RECORDS_WHILE_DOWN ISOLATE_FROM_BROKERS REASSIGN "
+    "DISK_FULL"
 )
-COMPACTION = CRASHES + _kinds("HAND_ROUND REASSIGN MOVE_LOG_DIR SLOW_FOLLOWER DISK_FULL SLOW_DISK FLIP_BIT")
-TRANSACTIONS = CRASHES + _kinds("HAND_ROUND SLOW_METADATA SLOW_FOLLOWER ISOLATE_FROM_BROKERS REASSIGN DISK_ERROR")
-SETTINGS = _kinds("KILL KILL_LEADERS ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS SLOW_FOLLOWER PAUSE")
-UNCLEAN = _kinds("KILL KILL_LEADERS RESTART PAUSE CUT_ONE_WAY ISOLATE_FROM_CONTROLLER REASSIGN POWER_LOSS")
-STRAGGLERS = _from(FaultKind.BREAK_UNDER_PROPOSAL, to=FaultKind.RESTART_UNANSWERED)
-MANY = _kinds("KILL RESTART POWER_LOSS ISOLATE_BROKER PAUSE KILL_CONTROLLER ELECT_PREFERRED SLOW_DISK")
-LASTING = _kinds(
-    "CUT_LINK CUT_ONE_WAY ISOLATE_BROKER ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS ISOLATE_BYSTANDER SPLIT "
-    "PAUSE SLOW_DISK STALL_DISK"
+COMPACTION = f"{CRASHES} HAND_ROUND REASSIGN MOVE_LOG_DIR SLOW_FOLLOWER DISK_FULL SLOW_DISK FLIP_BIT"
+TRANSACTIONS = f"{CRASHES} HAND_ROUND SLOW_METADATA SLOW_FOLLOWER ISOLATE_FROM_BROKERS REASSIGN DISK_ERROR"
+SETTINGS = "KILL KILL_LEADERS ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS SLOW_FOLLOWER PAUSE"
+UNCLEAN = "KILL KILL_LEADERS RESTART PAUSE CUT_ONE_WAY ISOLATE_FROM_CONTROLLER REASSIGN POWER_LOSS"
+STRAGGLERS = _from("BREAK_UNDER_PROPOSAL", to="RESTART_UNANSWERED")
+MANY = "KILL RESTART POWER_LOSS ISOLATE_BROKER PAUSE KILL_CONTROLLER ELECT_PREFERRED SLOW_DISK"
+LASTING = (
+    "CUT_LINK CUT_ONE_WAY ISOLATE_BROKER ISOLATE_FROM_CONTROLLER ISOLATE_FROM_BROKERS ISOLATE_BYSTANDER SPLIT PAUSE "
+    "SLOW_DISK STALL_DISK"
 )
-SEVERAL_CONTROLLERS = _from(FaultKind.CUT_FROM_ETCD, to=FaultKind.OTHER_CONTROLLER)
-STORES = _from(FaultKind.OLDER_STORE, to=FaultKind.LOSE_STORE)  # not with WIPE_DISK: an empty disk takes any store
+SEVERAL_CONTROLLERS = _from("CUT_FROM_ETCD", to="OTHER_CONTROLLER")
+STORES = _from("OLDER_STORE", to="LOSE_STORE")  # not with WIPE_DISK: an empty disk takes any store
+# rare or strange: only profiles that name them have them
 CONTRIVED = (
-    *STRAGGLERS,
-    *SEVERAL_CONTROLLERS,
-    *STORES,
-    FaultKind.LEAD_ALONE,
-    FaultKind.WRONG_CLOCK,
-    FaultKind.NO_DESCRIPTORS,
-    FaultKind.DENIED,
-    FaultKind.ALL_DOWN_ONE_EMPTY,
-)  # rare or strange: only profiles that name them have them
-ANYTHING = tuple(kind for kind in FaultKind if kind not in CONTRIVED)
+    f"{STRAGGLERS} {SEVERAL_CONTROLLERS} {STORES} LEAD_ALONE WRONG_CLOCK NO_DESCRIPTORS DENIED ALL_DOWN_ONE_EMPTY"
+)
+ANYTHING = " ".join(name for name in FaultKind.__members__ if name not in CONTRIVED.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,124 +145,123 @@ class Profile:
     step_limit_s: float = STEP_LIMIT_S  # the longest time that a step of a loop may wait for a usual disk
 
 
-def _at(rate: float, *kinds: FaultKind) -> dict[FaultKind, float]:
-    return dict.fromkeys(kinds, rate)
+def _at(rate: float, names: str) -> dict[FaultKind, float]:
+    return dict.fromkeys((FaultKind[name] for name in names.split()), rate)
 
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
     for profile in (
         Profile("calm", "nothing fails; the network is fast and in order", rough_network=False, trouble_s=(8.0, 15.0)),
-        Profile("network", "partitions, slow links, broken connections", _at(3.0, *NETWORK)),
-        Profile("crashes", "kills, power losses, pauses, restarts", _at(2.0, *CRASHES)),
-        Profile("controller", "the controller and its store fail", _at(3.0, *CONTROLLERS) | _at(2.0, FaultKind.KILL)),
+        Profile("network", "partitions, slow links, broken connections", _at(3.0, NETWORK)),
+        Profile("crashes", "kills, power losses, pauses, restarts", _at(2.0, CRASHES)),
+        Profile("controller", "the controller and its store fail", _at(3.0, CONTROLLERS) | _at(2.0, "KILL")),
         Profile(
             "controllers",
             "three controllers over an etcd, which fail, are cut off from it, and lose their leases",
-            _at(4.0, *SEVERAL_CONTROLLERS)
-            | _at(3.0, FaultKind.KILL_CONTROLLER, FaultKind.STOP_CONTROLLER, FaultKind.PAUSE_CONTROLLER)
-            | _at(2.0, FaultKind.KILL, FaultKind.RESTART, FaultKind.CUT_ONE_WAY, FaultKind.HAND_ROUND),
+            _at(4.0, SEVERAL_CONTROLLERS)
+            | _at(3.0, "KILL_CONTROLLER STOP_CONTROLLER PAUSE_CONTROLLER")
+            | _at(2.0, "KILL RESTART CUT_ONE_WAY HAND_ROUND"),
             controllers=3,
         ),
         Profile(
             "stores",
             "the controller runs on an older copy of its store, or on an empty one, or loses it, while brokers die",
-            _at(8.0, *STORES)
-            | _at(3.0, FaultKind.KILL, FaultKind.KILL_LEADERS, FaultKind.SLOW_FOLLOWER, FaultKind.RESTART)
-            | _at(1.0, FaultKind.POWER_LOSS, FaultKind.ISOLATE_FROM_CONTROLLER, FaultKind.KILL_CONTROLLER),
+            _at(8.0, STORES)
+            | _at(3.0, "KILL KILL_LEADERS SLOW_FOLLOWER RESTART")
+            | _at(1.0, "POWER_LOSS ISOLATE_FROM_CONTROLLER KILL_CONTROLLER"),
             compacted=0.3,
         ),
-        Profile("moves", "elections and partitions on the move", _at(3.0, *LEADERSHIP) | _at(2.0, FaultKind.KILL)),
+        Profile("moves", "elections and partitions on the move", _at(3.0, LEADERSHIP) | _at(2.0, "KILL")),
         Profile(
             "disks",
             "full, failing, slow and stalled disks, lost disks, flipped bits",
-            _at(3.0, *DISKS) | _at(1.0, FaultKind.KILL),
+            _at(3.0, DISKS) | _at(1.0, "KILL"),
         ),
         Profile(
             "failover",
             "leader after leader, and brokers that hear of it late",
-            _at(8.0, FaultKind.HAND_ROUND, FaultKind.SLOW_METADATA) | _at(2.0, *FAILOVER),
+            _at(8.0, "HAND_ROUND SLOW_METADATA") | _at(2.0, FAILOVER),
         ),
         Profile(
             "isr",
             "followers around the lag limit, and answers about the ISR that come late",
-            _at(8.0, FaultKind.SLOW_FOLLOWER, FaultKind.SLOW_METADATA) | _at(3.0, *ISR) | _at(2.0, *CONTROLLERS),
+            _at(8.0, "SLOW_FOLLOWER SLOW_METADATA") | _at(3.0, ISR) | _at(2.0, CONTROLLERS),
         ),
         Profile(
             "unclean",
             "leaders that are not in sync are elected",
-            _at(12.0, FaultKind.ELECT_UNCLEAN) | _at(2.0, *UNCLEAN),
+            _at(12.0, "ELECT_UNCLEAN") | _at(2.0, UNCLEAN),
             unclean=0.8,
         ),
         Profile(
             "elections",
             "all brokers go down, and some of them come back with less than others, or with nothing",
-            _at(6.0, FaultKind.ALL_DOWN_ONE_EMPTY, FaultKind.KILL_LEADERS, FaultKind.ISOLATE_FROM_BROKERS)
-            | _at(3.0, FaultKind.KILL, FaultKind.SLOW_FOLLOWER, FaultKind.WIPE_DISK, FaultKind.KILL_CONTROLLER),
+            _at(6.0, "ALL_DOWN_ONE_EMPTY KILL_LEADERS ISOLATE_FROM_BROKERS")
+            | _at(3.0, "KILL SLOW_FOLLOWER WIPE_DISK KILL_CONTROLLER"),
         ),
         Profile(
             "power",
             "power losses and kills",
-            _at(8.0, FaultKind.POWER_LOSS)
-            | _at(3.0, FaultKind.KILL, FaultKind.KILL_AT_FILE_OPERATION, FaultKind.RESTART),
+            _at(8.0, "POWER_LOSS") | _at(3.0, "KILL KILL_AT_FILE_OPERATION RESTART"),
         ),
         Profile(
             "directories",
             "replicas that move between log directories while brokers die",
-            _at(40.0, FaultKind.MOVE_LOG_DIR) | _at(2.0, *DIRECTORIES),
+            _at(40.0, "MOVE_LOG_DIR") | _at(2.0, DIRECTORIES),
             two_disks=1.0,
         ),
         Profile(
             "compaction",
             "topics of which the latest record of each key stays, cleaned while leaders and disks fail",
-            _at(3.0, *COMPACTION),
+            _at(3.0, COMPACTION),
             compacted=1.0,
             transactions=0.3,
         ),
         Profile(
             "transactions",
             "transactions in the log, while leaders come and go",
-            _at(3.0, *TRANSACTIONS),
+            _at(3.0, TRANSACTIONS),
             compacted=0.2,
             transactions=1.0,
         ),
         Profile(
             "settings",
             "settings that are altered, and throttles, while leaders change",
-            _at(6.0, FaultKind.ALTER_SETTINGS) | _at(3.0, FaultKind.STORE_SETTINGS, *SETTINGS),
+            _at(6.0, "ALTER_SETTINGS") | _at(3.0, f"STORE_SETTINGS {SETTINGS}"),
         ),
         Profile(
             "stragglers",
             "requests and answers that outlive their sender, or what they were about",
-            _at(6.0, *STRAGGLERS)
-            | _at(4.0, FaultKind.SLOW_FOLLOWER, FaultKind.SLOW_METADATA, FaultKind.ISOLATE_FROM_BROKERS)
-            | _at(3.0, FaultKind.RESTART, FaultKind.HAND_ROUND, FaultKind.ELECT_PREFERRED, FaultKind.REASSIGN),
+            _at(6.0, STRAGGLERS)
+            | _at(4.0, "SLOW_FOLLOWER SLOW_METADATA ISOLATE_FROM_BROKERS")
+            | _at(3.0, "RESTART HAND_ROUND ELECT_PREFERRED REASSIGN"),
         ),
         Profile(
             "laggards",
             "replicas that lag lead, and nobody hears of it; records that they lack are deleted",
-            _at(15.0, FaultKind.LEAD_ALONE) | _at(3.0, FaultKind.DELETE_RECORDS_WHILE_DOWN, FaultKind.KILL),
+            _at(15.0, "LEAD_ALONE") | _at(3.0, "DELETE_RECORDS_WHILE_DOWN KILL"),
         ),
         Profile(
             "clocks",
             "a clock, a broker's or the controller's, that is wrong by a month for a while",
-            _at(20.0, FaultKind.WRONG_CLOCK)
-            | _at(2.0, FaultKind.KILL, FaultKind.RESTART, FaultKind.HAND_ROUND, FaultKind.KILL_CONTROLLER)
-            | _at(1.0, FaultKind.PAUSE, FaultKind.ISOLATE_FROM_CONTROLLER, FaultKind.REASSIGN),
+            _at(20.0, "WRONG_CLOCK")
+            | _at(2.0, "KILL RESTART HAND_ROUND KILL_CONTROLLER")
+            | _at(1.0, "PAUSE ISOLATE_FROM_CONTROLLER REASSIGN"),
             expiring=1.0,
             compacted=0.3,
         ),
         Profile(
             "many",
             "hundreds of partitions, made, deleted, and failing over together",
-            _at(2.0, *MANY),
+            _at(2.0, MANY),
             partitions=(25, 150),
             scratch_partitions=50,
         ),
         Profile(
             "thousand",
             "a thousand partitions on three brokers",
-            _at(2.0, *MANY),
+            _at(2.0, MANY),
             brokers=(3, 3),
             topics=(2, 2),
             partitions=(500, 500),
@@ -282,26 +271,25 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "serving",
             "few faults that last, so that a majority could go on serving",
-            _at(1.0, *LASTING) | _at(0.5, FaultKind.KILL, FaultKind.KILL_CONTROLLER, FaultKind.RESTART),
+            _at(1.0, LASTING) | _at(0.5, "KILL KILL_CONTROLLER RESTART"),
             trouble_s=(60.0, 90.0),
             long_s=60.0,
         ),
         Profile(
             "descriptors",
             "brokers that can open no more files, or may not, for a while",
-            _at(10.0, FaultKind.NO_DESCRIPTORS, FaultKind.DENIED)
-            | _at(2.0, FaultKind.KILL, FaultKind.RESTART, FaultKind.REASSIGN, FaultKind.HAND_ROUND),
+            _at(10.0, "NO_DESCRIPTORS DENIED") | _at(2.0, "KILL RESTART REASSIGN HAND_ROUND"),
         ),
         Profile(
             "permission",
             "clients may do what they need and a stranger nothing, while brokers and controller fail",
-            _at(1.0, *NETWORK) | _at(2.0, *CRASHES) | _at(2.0, *CONTROLLERS),
+            _at(1.0, NETWORK) | _at(2.0, CRASHES) | _at(2.0, CONTROLLERS),
             permission=True,
         ),
         Profile(
             "storm",
             "everything at once",
-            _at(1.5, *ANYTHING),
+            _at(1.5, ANYTHING),
             brokers=(3, 7),
             unclean=0.1,
             compacted=0.1,
@@ -310,7 +298,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "swarm",
             "each seed its own mix of kinds",
-            _at(1.5, *ANYTHING),
+            _at(1.5, ANYTHING),
             swarm=True,
             brokers=(3, 7),
             unclean=0.15,
@@ -320,7 +308,7 @@ PROFILES: dict[str, Profile] = {
         Profile(
             "quick",
             "a short swarm on few brokers, for test suites",
-            _at(1.2, *ANYTHING),
+            _at(1.2, ANYTHING),
             swarm=True,
             trouble_s=(6.0, 12.0),
             brokers=(3, 4),

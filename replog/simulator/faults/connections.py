@@ -1,12 +1,17 @@
-"""Faults of the network: links are cut, broken or slowed, and repaired a while later."""
+"""Faults of the network: links are cut, broken or slowed, and repaired a while later; leaders take turns, each alone
+with its clients, which is the hardest case for a follower that searches where logs differ."""
 
 import asyncio
 from functools import partial
 
-from replog.simulator.faults.nemesis import Ends, Nemesis, both_ways, deed
+from replog.simulator.cluster.members import BrokerMember
+from replog.simulator.faults.nemesis import Ends, Nemesis, NotNow, both_ways, deed, until
 from replog.simulator.plan import LAG_MS
-from replog.simulator.profiles import FaultKind
+from replog.simulator.profiles import SESSION_MS, FaultKind
 from replog.simulator.runtime.process import CONTROLLER
+from replog.topic import TopicPartition
+
+ALONE_S, POLL_S = 3 * (SESSION_MS + LAG_MS) / 1000, 0.02  # the longest time until another leads, and between two looks
 
 
 def _everyone(n: Nemesis) -> list[str]:
@@ -133,3 +138,55 @@ async def _slow(n: Nemesis, kind: FaultKind, a: str, b: str, delay_s: float) -> 
     slow = partial(n.kernel.network.slow, a, b)
     delay_ms = delay_s * 800, delay_s * 1200
     await n.lasting(kind, lambda: slow(delay_ms), lambda: slow((0.0, 0.0)), a=a, b=b, delay_s=round(delay_s, 6))
+
+
+@deed(FaultKind.DUEL)
+async def duel(n: Nemesis, kind: FaultKind) -> None:
+    """A leader loses the other brokers and the controller, while its clients still write to it; then it comes back, and
+    the next leader is cut off. Often only two stay eligible, so that each log gets epochs that the other does not have
+    (scenario F)."""
+    tp = n.partition()
+    rivals = [n.leader(tp), n.follower(tp)]
+    only_two = n.rng.random() < 0.7
+    n.begin(kind, partition=tp, brokers=",".join(rival.name for rival in rivals) if only_two else "all")
+    cut: dict[BrokerMember, None] = {}
+    try:
+        if only_two:
+            for member in n.replicas(tp):
+                if member not in rivals:
+                    _cut_off(n, member, cut)
+            await until(lambda: _leads(n, tp) in rivals and n.in_sync(tp) <= set(rivals), ALONE_S, POLL_S)
+        for _ in range(n.rng.randint(2, 6)):
+            leader = n.leader(tp)
+            await asyncio.sleep(n.rng.random())
+            _cut_off(n, leader, cut)
+            for member in [member for member in cut if member is not leader and (member in rivals or not only_two)]:
+                _mend(n, member, cut)
+            if not await until(lambda: _leads(n, tp) not in (None, leader), ALONE_S, POLL_S):  # noqa: B023
+                break
+    except NotNow:
+        pass  # another fault killed the leader
+    finally:
+        n.kernel.trace.add("mended", kind=kind.value, partition=tp)
+        for member in list(cut):
+            _mend(n, member, cut)
+
+
+def _leads(n: Nemesis, tp: TopicPartition) -> BrokerMember | None:
+    return n.cluster.members.get(n.cluster.leader_of(tp))
+
+
+def _peers(n: Nemesis, member: BrokerMember) -> list[str]:
+    return [CONTROLLER, *(other.name for other in n.cluster.members.values() if other is not member)]
+
+
+def _cut_off(n: Nemesis, member: BrokerMember, cut: dict[BrokerMember, None]) -> None:
+    cut[member] = None
+    n.cut(both_ways([member.name], _peers(n, member)))
+
+
+def _mend(n: Nemesis, member: BrokerMember, cut: dict[BrokerMember, None]) -> None:
+    """Heal the member's links, except those to members that are still cut off."""
+    del cut[member]
+    still = {other.name for other in cut}
+    n.heal(both_ways([member.name], [peer for peer in _peers(n, member) if peer not in still]))
