@@ -130,9 +130,11 @@ class ChaosWorld:
         """Return the name that a client's process has in its notes; each process numbers its records from 1."""
         return f"{client}.{self._lives[client]}"
 
-    def hold(self, rng: random.Random) -> float:
-        """Return the seconds for which a fault lasts."""
-        return rng.uniform(*self._holds_s)
+    async def lasting(self, rng: random.Random, story: str) -> str:
+        """Let a fault last for some seconds. Return its story, with them."""
+        seconds = rng.uniform(*self._holds_s)
+        await asyncio.sleep(seconds)
+        return f"{story} for {seconds:.1f} s"
 
     def runs(self, name: str) -> bool:
         return self._processes[name].poll() is None

@@ -25,24 +25,23 @@ async def kill_client(world: ChaosWorld, rng: random.Random) -> str:
 
 @fault("pause a client")
 async def pause_client(world: ChaosWorld, rng: random.Random) -> str:
-    client, seconds = rng.choice(CLIENTS), world.hold(rng)
+    client = rng.choice(CLIENTS)
     world.pause(client)
-    await asyncio.sleep(seconds)
-    return f"{client} paused for {seconds:.1f} s"
+    return await world.lasting(rng, f"{client} paused")
 
 
 @fault("ask, and read no answer", alone=True)
 async def ask_and_not_read(world: ChaosWorld, rng: random.Random) -> str:
     """A client asks a broker and its metrics, and reads no answer; the broker must not keep them all."""
-    client, broker, seconds = rng.choice(CLIENTS), rng.choice(BROKERS), world.hold(rng)
+    client, broker = rng.choice(CLIENTS), rng.choice(BROKERS)
     before = world.resident_mib(broker)
     where = [world.network.address(broker), str(PORT), str(METRICS_PORT)]
     world.begin("silent", world.network.enter(client), ["replog.chaos.silent", *where])
-    await asyncio.sleep(seconds)
+    story = await world.lasting(rng, f"{client} asked {broker} and read no answer")
     more = world.resident_mib(broker) - before
     await asyncio.to_thread(world.kill, "silent")
     assert more < MORE_MIB, f"{broker} took {more:.0f} MiB more for readers that do not read"
-    return f"{client} asked {broker} for {seconds:.1f} s and read no answer, for {more:.0f} MiB"
+    return f"{story}, for {more:.0f} MiB"
 
 
 async def _killed(world: ChaosWorld, rng: random.Random, *arguments: str, stdin: bytes = b"") -> str:

@@ -14,14 +14,8 @@ SILENT, REFUSED = Rule(cut=True), Rule(cut=True, reset=True)
 
 
 async def _hold(world: ChaosWorld, rng: random.Random, links: Iterable[Ends], rule: Rule, story: str) -> str:
-    seconds = world.hold(rng)
     world.network.order(links, rule)
-    await asyncio.sleep(seconds)
-    return f"{story} for {seconds:.1f} s"
-
-
-async def _around(world: ChaosWorld, rng: random.Random, broker: str, rule: Rule, story: str) -> str:
-    return await _hold(world, rng, both_ways([broker], MACHINES), rule, story)
+    return await world.lasting(rng, story)
 
 
 async def _a_leader(world: ChaosWorld, rng: random.Random) -> str:
@@ -95,9 +89,7 @@ async def bystander(world: ChaosWorld, rng: random.Random) -> str:
     victim = await _a_leader(world, rng)
     world.network.order(both_ways([BYSTANDER], [CONTROLLER]), SILENT)
     await asyncio.to_thread(world.kill, victim)
-    seconds = world.hold(rng)
-    await asyncio.sleep(seconds)
-    return f"{victim} killed while {BYSTANDER} was without the controller, for {seconds:.1f} s"
+    return await world.lasting(rng, f"{victim} killed while {BYSTANDER} was without the controller")
 
 
 @fault("cut a client from a broker")
@@ -116,17 +108,18 @@ async def isolate_client(world: ChaosWorld, rng: random.Random) -> str:
 async def slow(world: ChaosWorld, rng: random.Random) -> str:
     broker, delay_s = rng.choice(SERVERS), rng.uniform(0.02, 0.4)
     rule = Rule(delay_s=delay_s, jitter_s=delay_s)
-    return await _around(world, rng, broker, rule, f"{broker} {delay_s * 1000:.0f} ms away")
+    return await _hold(world, rng, both_ways([broker], MACHINES), rule, f"{broker} {delay_s * 1000:.0f} ms away")
 
 
 @fault("lose frames of a broker")
 async def lossy(world: ChaosWorld, rng: random.Random) -> str:
     broker, share = rng.choice(SERVERS), rng.uniform(0.02, 0.3)
-    return await _around(world, rng, broker, Rule(loss=share), f"{share:.0%} of what {broker} says and hears is lost")
+    story = f"{share:.0%} of what {broker} says and hears is lost"
+    return await _hold(world, rng, both_ways([broker], MACHINES), Rule(loss=share), story)
 
 
 @fault("narrow a broker's links")
 async def narrow(world: ChaosWorld, rng: random.Random) -> str:
     broker, rate = rng.choice(BROKERS), rng.uniform(5_000, 100_000)
     story = f"{rate / 1000:.0f} kB/s from and to {broker} on each link"
-    return await _around(world, rng, broker, Rule(bytes_per_s=rate), story)
+    return await _hold(world, rng, both_ways([broker], MACHINES), Rule(bytes_per_s=rate), story)

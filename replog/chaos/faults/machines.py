@@ -22,10 +22,8 @@ def _one(hurt: Hurt, name: str | None, story: str) -> Deed:
 
     async def deed(world: ChaosWorld, rng: random.Random) -> str:
         victim = name or await world.leader(rng.choice(ASSIGNED)) or BROKERS[0]
-        seconds = world.hold(rng)
         await asyncio.to_thread(hurt, world, victim)
-        await asyncio.sleep(seconds)
-        return f"{victim} {story} for {seconds:.1f} s"
+        return await world.lasting(rng, f"{victim} {story}")
 
     return deed
 
@@ -35,12 +33,11 @@ def _two(hurt: Hurt, between_s: tuple[float, float], story: str) -> Deed:
 
     async def deed(world: ChaosWorld, rng: random.Random) -> str:
         first, second = rng.sample(BROKERS, 2)
-        later_s, seconds = rng.uniform(*between_s), world.hold(rng)
+        later_s = rng.uniform(*between_s)
         await asyncio.to_thread(hurt, world, first)
         await asyncio.sleep(later_s)
         await asyncio.to_thread(hurt, world, second)
-        await asyncio.sleep(seconds)
-        return f"{first} and, {later_s:.1f} s later, {second} {story} for {seconds:.1f} s"
+        return await world.lasting(rng, f"{first} and, {later_s:.1f} s later, {second} {story}")
 
     return deed
 
@@ -109,7 +106,7 @@ async def stop_and_kill(world: ChaosWorld, rng: random.Random) -> str:
 
 async def wrong_clock(world: ChaosWorld, rng: random.Random) -> str:
     """A broker starts with a wrong clock, and soon leads. Acknowledged records must stay, however old they look."""
-    broker, days, seconds = rng.choice(BROKERS), rng.choice(("+30d", "-30d")), world.hold(rng)
+    broker, days = rng.choice(BROKERS), rng.choice(("+30d", "-30d"))
     assert FAKETIME is not None
     await asyncio.to_thread(world.kill, broker)
     lie = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": days, "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
@@ -119,9 +116,9 @@ async def wrong_clock(world: ChaosWorld, rng: random.Random) -> str:
         await admin.elect_leaders(
             ElectionType.PREFERRED, [tp for tp in ASSIGNED if tp.partition == int(broker[-1]) - 1]
         )
-    await asyncio.sleep(seconds)
+    story = await world.lasting(rng, f"{broker}'s clock wrong by {days}")
     await asyncio.to_thread(world.kill, broker)
-    return f"{broker}'s clock wrong by {days} for {seconds:.1f} s"
+    return story
 
 
 if FAKETIME:
