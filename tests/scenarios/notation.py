@@ -117,20 +117,8 @@ def show_set(members: Iterable[int]) -> str:
     return " ".join(str(member) for member in sorted(members)) or NOTHING
 
 
-_FIELDS = (
-    "replicas",
-    "isr",
-    "leader",
-    "epoch",
-    "p",
-    "elr",
-    "last-known",
-    "had-all",
-    "adding",
-    "removing",
-    "recovering",
-    "throttle",
-)
+_FIELDS = ["replicas", "isr", "leader", "epoch", "p", "elr", "last-known", "had-all"]
+_FIELDS += ["adding", "removing", "recovering", "throttle"]
 
 
 def parse_partition(text: str, old: PartitionState | None = None, hosts: tuple[int, ...] = ()) -> PartitionState:

@@ -6,94 +6,56 @@ from tests.replog.models.explore import explore
 from tests.replog.models.models import MODELS
 from tests.replog.simulator.variants import VARIANTS
 
-FOUND_IN = {
-    "truncate-to-hw": "committed",
-    "kip-101-only": "diverged",
-    "no-leader-epoch-fencing": "returned",
-    "no-epoch-validation": "diverged",
-    "hw-of-diverging-answer-kept": "diverged",
-    "pushed-before-validation": "pushes",
-    "old-answers-are-appended": "slow",
-    "hw-from-committed-isr": "lagging",
-    "hw-without-laggards": "lagging",
-    "hw-below-min-isr": "without-elr",
-    "delayed-produce-without-epoch": "returned",
-    "ack-before-append": "elections",
-    "expand-below-epoch-start": "dropped",
-    "expand-at-once": "dropped",
-    "reset-on-equal-record": "dropped",
-    "revert-on-invalid-update-version": "proposals",
-    "zombie-fetches-count": "crashes",
-    "unheard-epochs-count": "crashes",
-    "no-epoch-start": "elections",
-    "end-offset-goes-back": "committed",
-    "all-minimums-ignored": "without-elr",
-    "consumers-read-uncommitted": "elections",
-    "uncommitted-end-offset": "elections",
-    "empty-disk-stays-eligible": "one-left",
-    "last-leader-by-guess": "last-dead",
-    "nobody-is-waited-for": "last-dead",
-    "longest-whatever-its-epoch": "outrun",
-    "resigns-and-goes-on-alone": "resigning",
-    "any-incarnation-joins": "dropped",
-    "isr-by-membership": "proposals",
-    "overtaken-proposals-count": "overtaken",
-    "unclean-restart-stays-eligible": "one-left",
-    "anyone-leads": "one-left",
-    "leader-epoch-not-raised": "elections",
-    "fenced-from-one-base": "one-left",
-    "fenced-stay-in-isr": "elections",
-    "stale-epochs-believed": "crashes",
-    "epochs-lost-at-load": "crashes",
+FOUND_BY_MODEL = {
+    "committed": "truncate-to-hw end-offset-goes-back",
+    "diverged": "kip-101-only no-epoch-validation hw-of-diverging-answer-kept",
+    "returned": "no-leader-epoch-fencing delayed-produce-without-epoch",
+    "pushes": "pushed-before-validation",
+    "slow": "old-answers-are-appended",
+    "lagging": "hw-from-committed-isr hw-without-laggards",
+    "without-elr": "hw-below-min-isr all-minimums-ignored",
+    "elections": (
+        "ack-before-append no-epoch-start consumers-read-uncommitted uncommitted-end-offset "
+        "leader-epoch-not-raised fenced-stay-in-isr"
+    ),
+    "dropped": "expand-below-epoch-start expand-at-once reset-on-equal-record any-incarnation-joins",
+    "proposals": "revert-on-invalid-update-version isr-by-membership",
+    "crashes": "zombie-fetches-count unheard-epochs-count stale-epochs-believed epochs-lost-at-load",
+    "one-left": "empty-disk-stays-eligible unclean-restart-stays-eligible anyone-leads fenced-from-one-base",
+    "last-dead": "last-leader-by-guess nobody-is-waited-for",
+    "outrun": "longest-whatever-its-epoch",
+    "resigning": "resigns-and-goes-on-alone",
+    "overtaken": "overtaken-proposals-count",
 }
-_NOT_REACHED = "a model can express it, and none has found it in its nearest 8,000 states"
-_WAITS = "somebody waits for ever, and no state is wrong (INV-19, INV-21, live)"
-_LOG_START = "every log begins at 0"
-_LOADING = "a start opens the log itself, without its directory's marker and checkpoints"
-_FLUSHED = "flush.messages=1 is not set"
-_STORE = "what is decided is stored at once, by one controller"
-NOT_FOUND = {
-    "no-partition-epoch-check": _NOT_REACHED,
-    "trailing-epoch-kept": _NOT_REACHED,
-    "missed-epoch-unnoticed": _NOT_REACHED,
-    "old-offsets-after-election": _NOT_REACHED,
-    "divergence-below-log-start-taken": _LOG_START,
-    "hw-kept-by-full-truncation": _LOG_START,
-    "any-clock-deletes": _LOG_START,
-    "purgatory-not-told-of-lost-leadership": _WAITS,
-    "produce-not-told-of-high-watermark": _WAITS,
-    "consumer-on-follower-not-woken": _WAITS,
-    "nobody-resigns": _WAITS,
-    "silence-is-no-death": _WAITS,
-    "proposal-replaces-one-in-flight": _WAITS,
-    "partition-epoch-forgotten-for-good": _WAITS,
-    "leader-misses-isr-changes": _WAITS,
-    "stale-brokers-are-heard": _WAITS,
-    "remembered-whatever-they-lost": "one replica loses something, and another one that had everything has it still",
-    "reassigned-replica-stays-in-isr": "no partition moves",
-    "missed-deletion-unnoticed": "no topic is deleted",
-    "stored-settings-must-be-known": "no setting changes",
-    "announced-before-stored": _STORE,
-    "controller-behind-obeyed": _STORE,
-    "restored-by-who-is-there": _STORE,
-    "restored-as-if-never-compacted": _STORE,
-    "commits-without-leading": _STORE,
-    "believes-past-its-lease": _STORE,
-    "stays-with-other-metadata": _STORE,
-    "no-recovery": _LOADING,
-    "marker-left-behind": _LOADING,
-    "cut-to-lost-high-watermark": _LOADING,
-    "unflushed-fetch-counts": _FLUSHED,
-    "late-flush-timer": _FLUSHED,
-    "flush-messages-ignored": _FLUSHED,
-    "producers-forgotten": "no producer sends a batch again",
-    "retries-renumbered": "no producer sends a batch again",
-    "lost-fetches-stay-lost": "no client's stream is lost",
-    "latest-of-key-goes": "nothing is compacted",
-    "tombstones-go-at-once": "nothing is compacted",
-    "aborted-shown": "there are no transactions",
-    "open-transactions-forgotten": "there are no transactions",
+FOUND_IN = {name: model for model, names in FOUND_BY_MODEL.items() for name in names.split()}
+WHY_NOT = {
+    "a model can express it, and none has found it in its nearest 8,000 states": (
+        "no-partition-epoch-check trailing-epoch-kept missed-epoch-unnoticed old-offsets-after-election"
+    ),
+    "every log begins at 0": "divergence-below-log-start-taken hw-kept-by-full-truncation any-clock-deletes",
+    "somebody waits for ever, and no state is wrong (INV-19, INV-21, live)": (
+        "purgatory-not-told-of-lost-leadership produce-not-told-of-high-watermark consumer-on-follower-not-woken "
+        "nobody-resigns silence-is-no-death proposal-replaces-one-in-flight partition-epoch-forgotten-for-good "
+        "leader-misses-isr-changes stale-brokers-are-heard"
+    ),
+    "one replica loses something, and another one that had everything has it still": "remembered-whatever-they-lost",
+    "no partition moves": "reassigned-replica-stays-in-isr",
+    "no topic is deleted": "missed-deletion-unnoticed",
+    "no setting changes": "stored-settings-must-be-known",
+    "what is decided is stored at once, by one controller": (
+        "announced-before-stored controller-behind-obeyed restored-by-who-is-there restored-as-if-never-compacted "
+        "commits-without-leading believes-past-its-lease stays-with-other-metadata"
+    ),
+    "a start opens the log itself, without its directory's marker and checkpoints": (
+        "no-recovery marker-left-behind cut-to-lost-high-watermark"
+    ),
+    "flush.messages=1 is not set": "unflushed-fetch-counts late-flush-timer flush-messages-ignored",
+    "no producer sends a batch again": "producers-forgotten retries-renumbered",
+    "no client's stream is lost": "lost-fetches-stay-lost",
+    "nothing is compacted": "latest-of-key-goes tombstones-go-at-once",
+    "there are no transactions": "aborted-shown open-transactions-forgotten",
 }
+NOT_FOUND = {name: why for why, names in WHY_NOT.items() for name in names.split()}
 
 
 @pytest.mark.parametrize("name", FOUND_IN)

@@ -1,26 +1,6 @@
 """Every event of the language; importing this registers them."""
 
 from tests.scenarios.events import EVENTS, perform
-from tests.scenarios.vocabulary import (
-    controllers,
-    epoch_cache,
-    followers,
-    leaders,
-    nouns,
-    processes,
-    questions,
-    sessions,
-)
+from tests.scenarios.vocabulary import controllers, processes, questions, replicas  # noqa: F401 - they register events
 
-__all__ = [
-    "EVENTS",
-    "controllers",
-    "epoch_cache",
-    "followers",
-    "leaders",
-    "nouns",
-    "perform",
-    "processes",
-    "questions",
-    "sessions",
-]
+__all__ = ["EVENTS", "perform"]

@@ -1,15 +1,17 @@
-"""What replicas are asked: fetches and offsets."""
+"""What replicas are asked, fetches and offsets, and what an epoch cache by itself is."""
 
 from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from replog.errors import ReplogError
+from replog.log.epochs import LeaderEpochCache
 from replog.log.fetch import CONSUMER, FetchAnswer, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB
 from tests.scenarios.events import event
-from tests.scenarios.notation import show_answer, show_fetch
-from tests.scenarios.vocabulary.names import leader_of, replica_of
+from tests.scenarios.language import ScenarioError
+from tests.scenarios.notation import parse_entries, show_answer, show_fetch
+from tests.scenarios.vocabulary.replicas import leader_of, replica_of
 from tests.scenarios.world import World
 
 _FETCH = ("epoch", "max", "limit", "wait", "min", "broker-epoch", "rack")
@@ -82,3 +84,36 @@ def asks_end_of_epoch(world: World, who: str, name: str, asked: str, epoch: str 
         world.say(error.code.name)
     else:
         world.say(f"({answer.epoch},{answer.end_offset})")
+
+
+@event("cache TEXT end N")
+def make_cache(world: World, entries: str, end: str) -> None:
+    world.cache = LeaderEpochCache(world.directory / "leader-epoch-checkpoint", parse_entries(entries))
+    world.cache_end = int(end)
+
+
+def _cache(world: World) -> LeaderEpochCache:
+    if world.cache is None:
+        raise ScenarioError("there is no cache; write `cache (1@0) (4@20) end 50` above")
+    return world.cache
+
+
+@event("end of epochs TEXT")
+def ends(world: World, epochs: str) -> None:
+    answers = [_cache(world).end_offset_for(int(epoch), world.cache_end) for epoch in epochs.split()]
+    world.say(" ".join(f"({end.epoch},{end.end_offset})" for end in answers))
+
+
+@event("assign TEXT")
+def assign(world: World, entry: str) -> None:
+    _cache(world).assign(*parse_entries(entry)[0])
+
+
+@event("truncate from the end N")
+def truncate_end(world: World, offset: str) -> None:
+    _cache(world).truncate_from_end(int(offset))
+
+
+@event("truncate from the start N")
+def truncate_start(world: World, offset: str) -> None:
+    _cache(world).truncate_from_start(int(offset))

@@ -1,30 +1,12 @@
 """Every wrong variant by its name."""
 
-from tests.replog.simulator.variants import (
-    clients,
-    compaction,
-    controllers,
-    elections,
-    metadata,
-    replication,
-    storage,
-    transactions,
-    truncation,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from tests.replog.simulator.variants.variant import Variant
 
 VARIANTS: dict[str, Variant] = {
     variant.name: variant
-    for module in (
-        truncation,
-        replication,
-        elections,
-        metadata,
-        controllers,
-        storage,
-        compaction,
-        transactions,
-        clients,
-    )
-    for variant in module.VARIANTS
+    for module in iter_modules(__path__, f"{__name__}.")
+    for variant in getattr(import_module(module.name), "VARIANTS", ())
 }

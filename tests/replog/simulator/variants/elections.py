@@ -1,6 +1,6 @@
 """Wrong ways for a controller to elect leaders and to take in-sync sets, and for brokers to hear of it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,6 @@ import replog.controller.evidence
 import replog.controller.registration
 from leader.isr import AlterPartitionQueue, Pending
 from leader.partition_leader import PartitionLeader
-from replog.controller.alter_partition import Proposal
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import Decision, numbered
 from replog.errors import ErrorCode, ReplogError
@@ -30,17 +29,13 @@ _restart = replog.controller.registration.restart
 _lead = RoleChanges._lead
 
 
-def _refusal_of_any_incarnation(
-    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration], since: Mapping[int, int]
-) -> ErrorCode:
+def _refusal_of_any_incarnation(state, proposal, brokers, since):
     unfenced = {b.broker_id: replace(b, fenced=False, in_controlled_shutdown=False) for b in brokers.values()}
     members = tuple((b, brokers[b].broker_epoch if b in brokers else epoch) for b, epoch in proposal.isr)
     return _refusal(state, replace(proposal, isr=members), unfenced, since)
 
 
-def _refusal_by_membership(
-    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration], since: Mapping[int, int]
-) -> ErrorCode:
+def _refusal_by_membership(state, proposal, brokers, since):
     current = replace(
         proposal,
         leader_epoch=state.leader_epoch,
@@ -54,15 +49,11 @@ def _refusal_by_membership(
     return _refusal(state, current if state.leader >= 0 else proposal, brokers, since)
 
 
-def _refusal_of_old_epoch(
-    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration], since: Mapping[int, int]
-) -> ErrorCode:
+def _refusal_of_old_epoch(state, proposal, brokers, since):
     return _refusal(state, replace(proposal, partition_epoch=state.partition_epoch), brokers, since)
 
 
-def _refusal_whenever_sent(
-    state: PartitionState, proposal: Proposal, brokers: dict[int, BrokerRegistration], since: Mapping[int, int]
-) -> ErrorCode:
+def _refusal_whenever_sent(state, proposal, brokers, since):
     return _refusal(state, replace(proposal, known=0), brokers, since)
 
 

@@ -26,9 +26,7 @@ def _by_who_is_there(copy: MetadataImage, held: Iterable[Held], read: Set[int], 
     return restored(copy, [each._replace(last_epoch=-1, log_end_offset=0) for each in held], read, restorations)
 
 
-def _as_if_never_compacted(
-    copy: MetadataImage, held: Iterable[Held], read: Set[int], restorations: int = 0
-) -> Restored:
+def _as_if_never_compacted(copy, held, read, restorations=0):
     return restored(copy, [each._replace(compacted=False) for each in held], read, restorations)
 
 

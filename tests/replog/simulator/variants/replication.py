@@ -11,10 +11,9 @@ from leader.follower_state import FetchContext, FollowerState
 from leader.isr import AfterRefusal, Pending
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode
-from replog.log.fetch import FetchAnswer
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
-from replog.log.offsets import NO_EPOCH, Isolation, TimestampAndOffset
+from replog.log.offsets import NO_EPOCH, Isolation
 from replog.metadata.values import PartitionState
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from tests.replog.simulator.variants.variant import Variant
@@ -66,9 +65,7 @@ def _check_without_minimum(self: DelayedProduce, produce: PendingProduce) -> Err
     return ErrorCode.NONE if error is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND else error
 
 
-def _progress_before_append(
-    self: PartitionLeader, context: FetchContext, request: Any, answer: Any, now_ms: int
-) -> bool:
+def _progress_before_append(self, context, request, answer, now_ms):
     if answer.records:
         *_, (_, last) = iterate_batches(answer.records)
         request = request._replace(fetch_offset=last.next_offset)
@@ -145,9 +142,7 @@ def _become_leader_unless_told(self: PartitionLeader, state: PartitionState, *ar
 _told: WeakKeyDictionary[PartitionLeader, int] = WeakKeyDictionary()
 
 
-def _bound_at_once(
-    log: Log, timestamp: int, isolation: Isolation, epoch: int, _start: int, **how: Any
-) -> TimestampAndOffset:
+def _bound_at_once(log, timestamp, isolation, epoch, _start, **how):
     return _list_offset(log, timestamp, isolation, epoch, -1, **how)
 
 
@@ -166,9 +161,7 @@ def _not_told(self: ReplicaManager, tp: Any, visible: bool) -> None:
     self.dirty[tp] = None
 
 
-def _read_uncommitted(
-    self: PartitionLeader, request: Any, isolation: Isolation, *how: Any, **options: Any
-) -> FetchAnswer:
+def _read_uncommitted(self, request, isolation, *how, **options):
     return _fetch_as_consumer(self, request, Isolation.LOG_END, *how, **options)
 
 

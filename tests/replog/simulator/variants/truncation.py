@@ -92,9 +92,7 @@ def _is_current_in_any_epoch(self: PartitionFollower, request: FetchPartition) -
 # others
 
 
-def _take_high_watermark_of_divergence(
-    self: PartitionFollower, request: FetchPartition, answer: FetchAnswer, now_ms: int
-) -> FollowerProgress:
+def _take_high_watermark_of_divergence(self, request, answer, now_ms):
     if _is_current(self, request) and answer.diverging is not None and answer.high_watermark >= 0:
         self._update_high_watermark(answer.high_watermark)
     return _on_answer(self, request, answer, now_ms)
@@ -135,9 +133,7 @@ def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any
     return read_log(log, request, *arguments, **options)
 
 
-def _take_log_start_of_divergence(
-    self: PartitionFollower, request: FetchPartition, answer: FetchAnswer, now_ms: int
-) -> FollowerProgress:
+def _take_log_start_of_divergence(self, request, answer, now_ms):
     progress = _on_answer(self, request, answer, now_ms)
     if answer.diverging is not None and answer.log_start_offset > request.fetch_offset:
         try:

@@ -1,20 +1,84 @@
-"""What leaders do, and what they know."""
+"""What leaders and followers do and know, by the names that a line gives them."""
 
 import re
 
 from leader.follower_state import NEVER_MS, FollowerState
+from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.v1 import log_pb2
 from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import Produce
 from replog.topic import TopicPartition
-from tests.leader.replicas import NOW_MS, record
+from tests.leader.replicas import NOW_MS, bytes_of, record
 from tests.replog.log.batches import client_batch
+from tests.scenarios.broker import Broker
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
 from tests.scenarios.notation import named, partition_of
-from tests.scenarios.vocabulary.names import leader_of, replica_of
 from tests.scenarios.world import World
+
+
+def replica_of(world: World, name: str) -> tuple[Broker, TopicPartition]:
+    broker_id, letter = re.fullmatch(r"(\d+)([a-z]?)", name).groups()
+    broker, tp = world.broker(int(broker_id)), partition_of(letter)
+    if tp not in broker.hosted:
+        raise ScenarioError(f"{name} has no log; write `{name}: 1:0-9` above, or `{name}: ∅`")
+    return broker, tp
+
+
+def leader_of(world: World, name: str) -> tuple[Broker, TopicPartition, PartitionLeader]:
+    broker, tp = replica_of(world, name)
+    leader = broker.hosted[tp].leader
+    if leader is None:
+        raise ScenarioError(f"{name} does not lead")
+    return broker, tp, leader
+
+
+def checked_fate(of_an_answer: str) -> str:
+    if of_an_answer not in ("", "lost", "late"):
+        raise ScenarioError(f"an answer is lost or late, not {of_an_answer}")
+    return of_an_answer
+
+
+@event("REPLICA fetches")
+@event("REPLICA fetches, but the answer is NAME")
+def fetches(world: World, name: str, fate: str = "") -> None:
+    world.fetch(*replica_of(world, name), checked_fate(fate))
+
+
+@event("REPLICA gets the late answer")
+def late(world: World, name: str) -> None:
+    broker, tp = replica_of(world, name)
+    if broker.id not in world.late.get(tp, {}):
+        raise ScenarioError(f"no answer to {name} is late")
+    world.take(broker, tp, *world.late[tp].pop(broker.id))
+
+
+@event("REPLICA catches up")
+def catches_up(world: World, name: str) -> None:
+    """Fetch until it has all that its leader has, and knows the high watermark; then both logs are compared."""
+    broker, tp = replica_of(world, name)
+    for _ in range(50):
+        if not world.fetch(broker, tp):
+            world.advance(world.clock.now_ms + 500)
+        world.settle()
+        follower = broker.hosted[tp].follower
+        own, leaders = broker.hosted[tp].log, world.brokers[follower.leader_id].hosted[tp].log
+        if own.log_end_offset == leaders.log_end_offset and own.high_watermark == leaders.high_watermark:
+            break
+        world.advance(max(world.clock.now_ms, (follower.next_retry_ms or 0) - NOW_MS))
+    rounds = world.said()
+    start = max(own.log_start_offset, leaders.log_start_offset)
+    if bytes_of(own, start) != bytes_of(leaders, start):
+        raise ScenarioError(f"{name} does not become like its leader:\n  " + "\n  ".join(rounds))
+
+
+@event("REPLICA pushes its hw to BROKER")
+def pushes(world: World, name: str, to: str) -> None:
+    _, tp, leader = leader_of(world, name)
+    follower = world.broker(int(to)).hosted[tp].follower
+    if follower.on_high_watermark(leader.leader_epoch, leader.log.high_watermark):
+        world.broker(int(to)).touched(tp, high_watermark_advanced=True)
 
 
 @event("REPLICA appends N")
