@@ -4,7 +4,7 @@ from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1.etcd_store_pb2 import StoreHead
 from replog.server.controller.etcd.client import Keys
 from replog.simulator.cluster.members import ControllerMember, EtcdMember
-from replog.simulator.etcd.service import PREFIX
+from replog.simulator.etcd import PREFIX
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import CONTROLLER, SimulatedProcess
 

@@ -12,7 +12,7 @@ import replog.simulator.faults  # noqa: F401 - which register what the nemesis d
 from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
 from replog.simulator.checks.checker import Checker
-from replog.simulator.checks.touched import Touched
+from replog.simulator.checks.touched import touched
 from replog.simulator.clients.stranger import ACLS
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import WORLD, Kernel
@@ -79,7 +79,7 @@ class Simulation:
     def run(self) -> SeedOutcome:
         outcome = SeedOutcome(self.seed, self.profile.name)
         kernel = self.kernel
-        with self.trace.capturing_logs(), kernel.disk, Touched() as touched:
+        with self.trace.capturing_logs(), kernel.disk, touched() as directories:
             try:
                 self.cluster = SimulatedCluster(kernel, self.plan)
                 self.workload = Workload(kernel, self.plan, self.cluster)
@@ -89,14 +89,21 @@ class Simulation:
                     self.cluster,
                     eligible_leader_replicas=self.plan.eligible_leader_replicas,
                     asks_all=lambda topic: topic not in given_up,
-                    touched=touched,
+                    touched=directories,
                 )
                 kernel.loop.on_step = self._after_step()
                 story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
-                if not kernel.loop.run_until(lambda: self._defect() is not None or story.done(), MAX_VIRTUAL_S):
+                failures, defects = kernel.loop.failures, self.trace.defects
+                kernel.loop.step_limit_s = self.profile.step_limit_s
+                if not kernel.loop.run_until(
+                    lambda: bool(failures or defects or kernel.loop.too_long) or story.done(), MAX_VIRTUAL_S
+                ):
                     raise Violation("INV-21", f"the simulation is not over after {MAX_VIRTUAL_S:g} virtual seconds")
-                if (defect := self._defect()) is not None:
-                    raise defect
+                for defect in (*failures, *defects):
+                    raise Violation("defect", defect)
+                if kernel.loop.too_long is not None:
+                    limit_ms = self.profile.step_limit_s * 1000
+                    raise Violation("loop", f"a step may take {limit_ms:g} ms; it took {kernel.loop.too_long}")
                 story.result()
             except Violation as violation:
                 outcome.invariant, outcome.text = violation.invariant, self._told(violation)
@@ -142,18 +149,6 @@ class Simulation:
     def _rare_network_event(self, source: str, event: str, **details: Any) -> None:
         if event in RARE_NETWORK_EVENTS:
             self.trace.add_for(source, event, **details)
-
-    def _defect(self) -> Violation | None:
-        """Return the first defect that no check looks for: an unhandled or only logged exception, or a long step."""
-        for failure in self.kernel.loop.failures:
-            return Violation("defect", str(failure))
-        limit_s = self.profile.step_limit_s
-        for step in self.kernel.loop.longest.values():
-            if step.seconds > limit_s:
-                return Violation("loop", f"a step may take {limit_s * 1000:g} ms; it took {step}")
-        for defect in self.trace.defects:
-            return Violation("defect", defect)
-        return None
 
     async def _story(self) -> None:
         cluster, workload = self.cluster, self.workload

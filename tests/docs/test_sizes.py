@@ -21,7 +21,7 @@ LINES = {
     "pyspark_replog_indexes": 5,
     "pyspark_replog_replicas": 5,
     "replog": 244,
-    "replog/chaos": 1_784,
+    "replog/chaos": 1_771,
     "replog/cli": 3_884,
     "replog/client": 4_963,
     "replog/command": 482,
@@ -37,14 +37,14 @@ LINES = {
     "replog/purgatory": 140,
     "replog/rpc": 6_818,
     "replog/server": 10_035,
-    "replog/simulator": 9_235,
+    "replog/simulator": 9_035,
     "spark_jobs": 1_224,
     "spark_jobs/audit": 3_708,
     "spark_jobs/records": 1_924,
     "spark_jobs/replicas": 3_233,
 }
 FILES = 548
-TESTS = 73_706
+TESTS = 73_541
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

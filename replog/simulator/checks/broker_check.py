@@ -6,6 +6,7 @@ from pathlib import Path
 from leader.isr import IsrState
 from replog.log.offsets import NO_EPOCH
 from replog.metadata.values import NO_BROKER_EPOCH
+from replog.server.broker.broker import Broker
 from replog.simulator.checks.beliefs import check_beliefs, check_expansion, check_exposure, check_flushed
 from replog.simulator.checks.commitment import check_log_start, follow_high_watermark, follow_stable, take_leadership
 from replog.simulator.checks.compaction import check_cleaning
@@ -16,7 +17,7 @@ from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.purgatories import Purgatories
 from replog.simulator.checks.roles import check_log_epochs, check_zombies, follow_role
 from replog.simulator.checks.seen_replica import Registrations, SeenReplica
-from replog.simulator.checks.world import WatchedBroker, WatchedWorld
+from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
 from replog.topic import TopicPartition
@@ -35,10 +36,10 @@ class BrokerCheck:
     def __init__(
         self,
         broker_id: int,
-        broker: WatchedBroker,
+        broker: Broker,
         process: SimulatedProcess,
         partitions: PartitionOf,
-        world: WatchedWorld,
+        world: SimulatedCluster,
     ) -> None:
         self._broker_id = broker_id
         self._manager = broker.manager
@@ -53,17 +54,16 @@ class BrokerCheck:
         self._registered: Registrations = {}
         self._purgatories = Purgatories(broker_id, broker.manager, process)
         self._sessions = FetchSessionChecks(broker_id, broker.manager, process)
-        self._steps = self._until_purgatories = 0
+        self._steps = self._next_rows = 0  # the steps so far, and at the next look at delayed operations
 
     def after_step(self, touched: Collection[Path] | None = None) -> None:
         """Check the replicas whose directories are in `touched`; None: all of them.
 
         Every `UNTOUCHED_STEPS` all are checked, otherwise a change that `Touched` misses would go unnoticed."""
         self._steps += 1
-        self._until_purgatories -= 1
-        if self._until_purgatories <= 0 and self._process.state is not DEAD:  # a kill stops a process in mid-step
+        if self._steps >= self._next_rows and self._process.state is not DEAD:  # a kill stops a process in mid-step
             rows = self._purgatories.check() + self._sessions.check()
-            self._until_purgatories = max(PURGATORY_STEPS, rows // ROWS_A_STEP)
+            self._next_rows = self._steps + max(PURGATORY_STEPS, rows // ROWS_A_STEP)
         if self._image.version != self._version:
             self._version = self._image.version
             self._note_registrations()
@@ -73,12 +73,11 @@ class BrokerCheck:
         if touched is None:
             self._look_at(self._replicas.values())
             return
-        replicas = [self._by_directory.get(directory) for directory in touched]
-        if None in replicas:
-            self._take_stock()  # a replica moved to another directory, or replaced one that has gone
-            self._look_at(self._replicas.values())
-        else:
-            self._look_at(replicas)  # type: ignore[arg-type]
+        if touched:
+            replicas = [self._by_directory[directory] for directory in touched if directory in self._by_directory]
+            if len(replicas) < len(touched):
+                self._take_stock()  # a replica moved to another directory, or replaced one that has gone
+            self._look_at(replicas if len(replicas) == len(touched) else self._replicas.values())
         if self._steps % UNTOUCHED_STEPS == 0 and (changed := self._look_at(self._replicas.values())):
             raise Violation("defect", f"changed, and checks/touched.py did not notice: {', '.join(map(str, changed))}")
 

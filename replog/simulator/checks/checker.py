@@ -3,7 +3,9 @@
 A step can only change the state of its own process, so only that is looked at. Each change is compared with the
 partition's ledger, which has what every replica holds and ever held."""
 
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from functools import partial
+from pathlib import Path
 
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
@@ -13,8 +15,7 @@ from replog.simulator.checks.in_sync import check_in_sync, check_somebody_has_al
 from replog.simulator.checks.metadata_records import check_active, follow_record
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.quiescence import check_quiescence
-from replog.simulator.checks.touched import Touched
-from replog.simulator.checks.world import WatchedWorld
+from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.history import Outcome
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import CONTROLLER, DEAD, SimulatedProcess
@@ -26,11 +27,11 @@ class Checker:
 
     def __init__(
         self,
-        world: WatchedWorld,
+        world: SimulatedCluster,
         *,
         eligible_leader_replicas: bool = True,
         asks_all: Callable[[str], bool] = lambda _: False,
-        touched: Touched | None = None,
+        touched: MutableMapping[Path, None] | None = None,
     ) -> None:
         """`asks_all(topic)` goes to `follow_record`. If `touched` is None, every step looks at every replica."""
         self.partitions: dict[tuple[TopicPartition, bytes], PartitionLedger] = {}
@@ -48,16 +49,9 @@ class Checker:
         self._acknowledged = 0  # how many of the history's acknowledgements are checked
 
     def after_step(self, process: SimulatedProcess) -> None:
-        look = self._looks.get(process)
-        if look is None:
-            look = self._look_at(process)
-        look()
-        if self._touched is not None:
+        (self._looks.get(process) or self._look_at(process))()
+        if self._touched:
             self._touched.clear()
-
-    def _after_broker_step(self, check: BrokerCheck) -> Callable[[], None]:
-        touched = self._touched
-        return check.after_step if touched is None else lambda: check.after_step(touched.directories)
 
     def before_healing(self) -> None:
         """Check every replica while the faults still last, not only those that a step touched."""
@@ -73,7 +67,7 @@ class Checker:
     def at_the_end(self) -> None:
         """INV-21: check that all agree. Call it once every fault is over, every broker is back and nobody sends."""
         self._after_client_step()
-        check_quiescence(self._world, self.partitions.values())
+        check_quiescence(self._world.brokers, self.partitions.values())
         self.check_history()
 
     def check_history(self) -> None:
@@ -92,9 +86,9 @@ class Checker:
             look = self._after_controller_step
         else:
             for broker_id, broker in self._world.brokers.items():
-                if broker is not None and self._world.process_of(broker_id) is process:
+                if self._world.process_of(broker_id) is process:
                     check = BrokerCheck(broker_id, broker, process, self.partitions, self._world)
-                    look, self._brokers[process] = self._after_broker_step(check), check
+                    look, self._brokers[process] = partial(check.after_step, self._touched), check
         if look is None and process.name.startswith("broker"):
             return lambda: None  # its broker is not made yet
         self._looks[process] = look or self._after_client_step

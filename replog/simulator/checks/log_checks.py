@@ -121,11 +121,11 @@ def _check_cache(partition: PartitionLedger, replica: SeenReplica) -> None:
         _wrong_cache(partition, replica, f"entry {before} begins behind the log end {replica.end}")
     cached = [entry for entry in entries if entry[1] < replica.end]
     expected = _expected(replica)
-    if [epoch for epoch, _ in cached] != [epoch for epoch, _ in expected]:
-        _wrong_cache(partition, replica, f"the batches say {cache_text(expected)}")
-    if cached and cached[0][1] > max(expected[0][1], replica.start):
-        _wrong_cache(partition, replica, f"the batches say {cache_text(expected)}")
-    if cached[1:] != expected[1:]:
+    if (
+        [epoch for epoch, _ in cached] != [epoch for epoch, _ in expected]
+        or cached[1:] != expected[1:]
+        or (cached and cached[0][1] > max(expected[0][1], replica.start))
+    ):
         _wrong_cache(partition, replica, f"the batches say {cache_text(expected)}")
 
 

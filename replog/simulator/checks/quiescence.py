@@ -1,48 +1,51 @@
 """INV-21: once faults have stopped for long enough, everything agrees."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
+from replog.metadata.values import PartitionState
+from replog.server.broker.broker import Broker
 from replog.simulator.checks.chain import all_headers
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
-from replog.simulator.checks.world import WatchedWorld
+from replog.topic import TopicPartition
 
 
-def _unsettled(world: WatchedWorld, partition: PartitionLedger) -> str | None:
-    state = partition.state
-    assert state is not None
-    live = {broker_id for broker_id in state.replicas if world.brokers.get(broker_id) is not None}
-    if set(state.isr) != live:
-        return f"the ISR is {list(state.isr)}, and {sorted(live)} of {list(state.replicas)} live"
-    for broker_id in state.replicas:
-        replica = partition.replicas.get(broker_id)
-        if broker_id not in live:
-            continue
-        if replica is None:
-            return f"broker {broker_id} hosts no replica"
-        if replica.log.failure is not None:
-            return f"broker {broker_id} serves a log that has failed: {replica.log.failure}"
-        if replica.epoch != state.leader_epoch:
-            return f"broker {broker_id} is in epoch {replica.epoch}, the controller in {state.leader_epoch}"
-        if replica.high_watermark != replica.end or replica.end != partition.replicas[state.leader].end:
-            return f"broker {broker_id} has HW {replica.high_watermark} and end {replica.end}: {replica}"
-        if replica.log.last_stable_offset != replica.end:
-            return f"broker {broker_id} has a transaction that is not decided at {replica.log.last_stable_offset}"
-    return None
+def unsettled(tp: TopicPartition, state: PartitionState, brokers: Mapping[int, Broker]) -> Iterator[str]:
+    """Yield the reason, if any, why a partition is not at rest: not every live replica is in sync and in the leader's
+    epoch, or some record is not committed or not stable everywhere."""
+    live = [broker_id for broker_id in state.replicas if broker_id in brokers]
+    if state.leader < 0 or set(state.isr) != set(live) or state.recovering:
+        yield f"leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}, ELR {list(state.elr)}"
+        return
+    bounds = {}
+    for broker_id in live:
+        hosted = brokers[broker_id].manager.replicas.hosted.get(tp)
+        if hosted is None or hosted.leader_epoch != state.leader_epoch:
+            yield f"broker-{broker_id} has not taken up epoch {state.leader_epoch}"
+            return
+        log = hosted.log
+        if log.failure is not None:
+            yield f"broker-{broker_id} serves a log that has failed: {log.failure}"
+            return
+        bounds[broker_id] = (log.last_stable_offset, log.high_watermark, log.log_end_offset)
+    if len({bound for of_broker in bounds.values() for bound in of_broker}) > 1:
+        yield f"(LSO, HW, LEO) by broker: {bounds}"
 
 
-def check_quiescence(world: WatchedWorld, partitions: Iterable[PartitionLedger]) -> None:
-    """INV-21: the ISR has every live replica, high watermarks are at the log ends, and all logs hold the same bytes."""
+def check_quiescence(brokers: Mapping[int, Broker], partitions: Iterable[PartitionLedger]) -> None:
+    """INV-21: every partition is at rest, and all logs hold the same bytes."""
     for partition in partitions:
-        if partition.deleted or partition.state is None:
+        state = partition.state
+        if partition.deleted or state is None:
             continue
-        why = _unsettled(world, partition)
-        if why is not None:
+        for why in unsettled(partition.topic_partition, state, brokers):
             partition.fail("INV-21", why)
-        for replica in partition.replicas.values():
-            if replica.broker_id in partition.state.replicas and world.brokers.get(replica.broker_id) is not None:
-                _check_files(partition, replica)
-        _check_equal(partition)
+        leader = partition.replicas[state.leader]
+        for member in state.isr:
+            replica = partition.replicas[member]
+            _check_files(partition, replica)
+            if partition.lacks(replica, leader.end, leader.chain):
+                partition.fail("INV-21", f"broker {member}'s log is not that of leader {leader.broker_id}")
 
 
 def _check_files(partition: PartitionLedger, replica: SeenReplica) -> None:
@@ -53,11 +56,3 @@ def _check_files(partition: PartitionLedger, replica: SeenReplica) -> None:
     held = [(h.leader_epoch, h.base_offset, h.next_offset, h.crc) for h in all_headers(replica.log)]
     if seen[len(seen) - len(held) :] != held:
         partition.fail("INV-21", f"broker {replica.broker_id}'s files hold {held}, its appends made {seen}")
-
-
-def _check_equal(partition: PartitionLedger) -> None:
-    assert partition.state is not None
-    leader = partition.replicas[partition.state.leader]
-    for member in partition.state.isr:
-        if partition.lacks(partition.replicas[member], leader.end, leader.chain):
-            partition.fail("INV-21", f"broker {member}'s log is not that of leader {leader.broker_id}")

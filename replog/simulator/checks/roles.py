@@ -7,7 +7,8 @@ from replog.simulator.checks.seen_replica import SeenReplica
 
 
 def follow_role(partition: PartitionLedger, replica: SeenReplica) -> tuple[bool, bool]:
-    """Follow the replica's role. Return whether it led before and still leads, and whether it leads in a new epoch."""
+    """Follow the replica's role, which is not ahead of the controller's epoch (INV-1). Return whether it led before and
+    still leads, and whether it leads in a new epoch. A role that a failing disk delays has no epoch yet."""
     hosted = replica.hosted
     leader, role = hosted.leader, hosted.leader or hosted.follower
     epoch = role.leader_epoch if role is not None else NO_EPOCH
@@ -17,24 +18,14 @@ def follow_role(partition: PartitionLedger, replica: SeenReplica) -> tuple[bool,
     new_epoch = epoch != replica.epoch
     replica.leader, replica.role, replica.epoch = leader, role, epoch
     replica.state = leader.state if leader is not None else None
-    _check_epochs(partition, replica)
+    if epoch != NO_EPOCH and partition.state is not None and epoch > partition.state.leader_epoch:
+        given = partition.state.leader_epoch
+        partition.fail("INV-1", f"broker {replica.broker_id} is in epoch {epoch}, and the controller has given {given}")
     leads_anew = epoch != NO_EPOCH and (new_epoch or not leads_on)
     if leader is not None and leads_anew:
         _act(partition, replica)
         replica.elected_with = dict(leader.replicas)
     return leads_on, leader is not None and leads_anew
-
-
-def _check_epochs(partition: PartitionLedger, replica: SeenReplica) -> None:
-    """INV-1: no role is ahead of the controller's epoch. A role that a failing disk delays has no epoch yet."""
-    epoch, state = replica.epoch, partition.state
-    if epoch == NO_EPOCH:
-        return
-    if state is not None and epoch > state.leader_epoch:
-        partition.fail(
-            "INV-1",
-            f"broker {replica.broker_id} is in epoch {epoch}, and the controller has given {state.leader_epoch}",
-        )
 
 
 def check_log_epochs(partition: PartitionLedger, replica: SeenReplica) -> None:

@@ -1,6 +1,7 @@
 """Notes which replicas a step touches, as it assigns the fields that the checks compare."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -33,32 +34,27 @@ DIRECTORIES: dict[type[Watched], Callable[[Any], Path | None]] = {
 }
 
 
-class Touched:
-    """A context in which `directories` collects those of the replicas touched since the last `clear`."""
-
-    def __init__(self) -> None:
-        self.directories: dict[Path, None] = {}
-
-    def clear(self) -> None:
-        self.directories.clear()
-
-    def __enter__(self) -> "Touched":
-        for kind, directory_of in DIRECTORIES.items():
-            kind.__setattr__ = self._assigning(kind.WATCHED, directory_of)  # type: ignore[method-assign]
-        return self
-
-    def __exit__(self, *_: object) -> None:
+@contextmanager
+def touched() -> Iterator[dict[Path, None]]:
+    """Yield a dictionary that collects the directories of the replicas that are touched."""
+    directories: dict[Path, None] = {}
+    for kind, directory_of in DIRECTORIES.items():
+        kind.__setattr__ = _assigning(kind.WATCHED, directory_of, directories)  # type: ignore[method-assign]
+    try:
+        yield directories
+    finally:
         for kind in DIRECTORIES:
             del kind.__setattr__
 
-    def _assigning(
-        self, names: frozenset[str], directory_of: Callable[[Any], Path | None]
-    ) -> Callable[[Any, str, Any], None]:
-        assign, directories = object.__setattr__, self.directories
 
-        def assigned(owner: Any, name: str, value: Any) -> None:
-            assign(owner, name, value)
-            if name in names and (directory := directory_of(owner)) is not None:
-                directories[directory] = None
+def _assigning(
+    names: frozenset[str], directory_of: Callable[[Any], Path | None], directories: dict[Path, None]
+) -> Callable[[Any, str, Any], None]:
+    assign = object.__setattr__
 
-        return assigned
+    def assigned(owner: Any, name: str, value: Any) -> None:
+        assign(owner, name, value)
+        if name in names and (directory := directory_of(owner)) is not None:
+            directories[directory] = None
+
+    return assigned

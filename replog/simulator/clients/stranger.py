@@ -32,49 +32,42 @@ ACLS = [
 CALL_S = 2.0
 
 
-class Stranger:
-    def __init__(
-        self,
-        kernel: Kernel,
-        history: History,
-        brokers: Sequence[str],
-        controller: str,
-        partitions: Sequence[TopicPartition],
-        stop: Any,
-    ) -> None:
-        self._kernel = kernel
-        self._history = history
-        self._brokers = brokers
-        self._controller = controller
-        self._partitions = partitions
-        self._stop: asyncio.Event = stop
-
-    async def run(self, _name: str, rng: Random) -> None:
-        transport = self._kernel.transport()
-        channels = {address: transport.connect(address) for address in (*self._brokers, self._controller)}
-        while not self._stop.is_set():
-            to_controller = rng.random() < 0.3
-            address = self._controller if to_controller else rng.choice(self._brokers)
-            tp = rng.choice(self._partitions)
-            method, request = rng.choice(_of_controller(tp) if to_controller else _of_broker(tp))
-            try:
-                if method is Replica["fetch"]:
-                    stream = channels[address].open(method)
-                    await stream.send(request)
-                    answer = await stream.receive(CALL_S)
-                    stream.cancel()
-                elif method.server_streaming:
-                    answer = await anext(channels[address].watch(method, request))
-                else:
-                    answer = await channels[address].call(method, request, CALL_S)
-            except ReplogError as error:  # a refusal, or nobody was reached
-                self._history.denials += error.code in DENIALS
+async def ask_everything(
+    _name: str,
+    rng: Random,
+    kernel: Kernel,
+    history: History,
+    brokers: Sequence[str],
+    controller: str,
+    partitions: Sequence[TopicPartition],
+    stop: asyncio.Event,
+) -> None:
+    """Make one random call after the other until the stop. Raises Violation if one is granted."""
+    transport = kernel.transport()
+    channels = {address: transport.connect(address) for address in (*brokers, controller)}
+    while not stop.is_set():
+        to_controller = rng.random() < 0.3
+        address = controller if to_controller else rng.choice(brokers)
+        tp = rng.choice(partitions)
+        method, request = rng.choice(_of_controller(tp) if to_controller else _of_broker(tp))
+        try:
+            if method is Replica["fetch"]:
+                stream = channels[address].open(method)
+                await stream.send(request)
+                answer = await stream.receive(CALL_S)
+                stream.cancel()
+            elif method.server_streaming:
+                answer = await anext(channels[address].watch(method, request))
             else:
-                _check(method, getattr(answer, "head", answer), tp)
-                self._history.denials += 1
-            await asyncio.sleep(rng.uniform(0.0, 0.4))
-        for channel in channels.values():
-            await channel.close()
+                answer = await channels[address].call(method, request, CALL_S)
+        except ReplogError as error:  # a refusal, or nobody was reached
+            history.denials += error.code in DENIALS
+        else:
+            _check(method, getattr(answer, "head", answer), tp)
+            history.denials += 1
+        await asyncio.sleep(rng.uniform(0.0, 0.4))
+    for channel in channels.values():
+        await channel.close()
 
 
 def _check(method: Method, answer: Any, tp: TopicPartition) -> None:

@@ -6,6 +6,7 @@ the transaction is aborted under the producer's next epoch, by markers that are 
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 from replog.client.producing.accumulator import RecordMetadata
@@ -27,26 +28,18 @@ PATIENCE_S = 2.0  # an append's time limit; a session or lag timeout and an elec
 POLL_S = 0.02
 
 
+@dataclass
 class Transactor:
     """One producer, and the coordinator of its transactions."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        members: Mapping[int, BrokerMember],
-        history: History,
-        partitions: Sequence[TopicPartition],
-        producer_id: int,
-        stop: asyncio.Event,
-    ) -> None:
-        self._kernel = kernel
-        self._members = members
-        self._history = history
-        self._partitions = partitions
-        self._producer_id = FIRST_PRODUCER_ID + producer_id
-        self._stop = stop
-        self._epoch = 0
-        self._sequences: dict[TopicPartition, int] = {}
+    _kernel: Kernel
+    _members: Mapping[int, BrokerMember]
+    _history: History
+    _partitions: Sequence[TopicPartition]
+    _producer_id: int
+    _stop: asyncio.Event
+    _epoch: int = 0
+    _sequences: dict[TopicPartition, int] = field(default_factory=dict)
 
     async def run(self, name: str, rng: Random) -> None:
         """Write one transaction after the other until the stop; none is open when this returns."""
@@ -86,7 +79,7 @@ class Transactor:
     def _batch(self, record: ProducerSend) -> bytes:
         data = encode_batch([(self._wall_ms(), record.key, record.value, ())])
         header = parse_header(data)._replace(
-            producer_id=self._producer_id,
+            producer_id=FIRST_PRODUCER_ID + self._producer_id,
             producer_epoch=self._epoch,
             base_sequence=self._sequences.get(record.partition, 0),
         )
@@ -104,7 +97,7 @@ class Transactor:
         for tp in dict.fromkeys(partitions):
             marker = build_end_transaction_marker(
                 EndTransactionMarker(commit, 0),
-                producer_id=self._producer_id,
+                producer_id=FIRST_PRODUCER_ID + self._producer_id,
                 producer_epoch=self._epoch,
                 timestamp=self._wall_ms(),
             )
@@ -116,12 +109,13 @@ class Transactor:
         leaders = [member for member in self._members.values() if member.running and _leads(member, tp)]
         if not leaders:
             return None
-        request = _Request(tp, records, origin)
         member = rng.choice(leaders)
-        task = self._kernel.loop.spawn(member.process, request.carried_out(member))
+        task = self._kernel.loop.spawn(member.process, _carry_out(member, tp, records, origin))
         await asyncio.wait([task], timeout=PATIENCE_S)
-        request.withdrawn = True  # a marker that came later would end another transaction
-        return task.result() if task.done() and not isinstance(task.exception(), Killed) else None
+        if task.done():
+            return task.result() if not isinstance(task.exception(), Killed) else None
+        task.cancel()  # a marker that came later would end another transaction
+        return None
 
 
 def _leads(member: BrokerMember, tp: TopicPartition) -> bool:
@@ -130,38 +124,29 @@ def _leads(member: BrokerMember, tp: TopicPartition) -> bool:
     return hosted is not None and hosted.leader is not None
 
 
-class _Request:
-    """An append that waits in the leader's process until it is committed."""
+async def _carry_out(member: BrokerMember, tp: TopicPartition, records: bytes, origin: AppendOrigin) -> int | None:
+    """Append in the leader's process, and wait for the commit. Return the first offset; None if the leader refuses, or
+    loses its leadership before the commit."""
+    if member.broker is None:
+        return None
+    manager = member.broker.manager
+    leader = manager.replicas.leader(tp)
+    if isinstance(leader, ErrorCode) or len(leader.state.isr) < leader.min_insync_replicas:
+        return None
+    epoch, log = leader.leader_epoch, leader.log
+    if (log.epochs.latest_epoch or 0) > epoch or not log.settled:
+        return None
+    try:
+        now_ms = manager.context.clock.monotonic_ms()
+        wall_ms, apart_ms = manager.context.time.of_append(now_ms)
+        info = log.append_as_leader(records, leader_epoch=epoch, now_ms=wall_ms, apart_ms=apart_ms, origin=origin)
+        manager.touched(tp, leader.advance_high_watermark(now_ms))
+    except ReplogError:
+        return None
 
-    def __init__(self, tp: TopicPartition, records: bytes, origin: AppendOrigin) -> None:
-        self.withdrawn = False
-        self._tp = tp
-        self._records = records
-        self._origin = origin
+    def leads_on() -> bool:
+        return manager.replicas.leader(tp) is leader and leader.leader_epoch == epoch
 
-    async def carried_out(self, member: BrokerMember) -> int | None:
-        """Return the first offset; None if the leader refuses the append, or loses its leadership before the commit."""
-        if self.withdrawn or member.broker is None:
-            return None
-        manager = member.broker.manager
-        leader = manager.replicas.leader(self._tp)
-        if isinstance(leader, ErrorCode) or len(leader.state.isr) < leader.min_insync_replicas:
-            return None
-        epoch, log = leader.leader_epoch, leader.log
-        if (log.epochs.latest_epoch or 0) > epoch or not log.settled:
-            return None
-        try:
-            now_ms = manager.context.clock.monotonic_ms()
-            wall_ms, apart_ms = manager.context.time.of_append(now_ms)
-            info = log.append_as_leader(
-                self._records, leader_epoch=epoch, now_ms=wall_ms, apart_ms=apart_ms, origin=self._origin
-            )
-            manager.touched(self._tp, leader.advance_high_watermark(now_ms))
-        except ReplogError:
-            return None
-        while log.high_watermark <= info.last_offset:
-            if self.withdrawn or manager.replicas.leader(self._tp) is not leader or leader.leader_epoch != epoch:
-                return None
-            await asyncio.sleep(POLL_S)
-        stays = manager.replicas.leader(self._tp) is leader and leader.leader_epoch == epoch
-        return info.first_offset if stays else None
+    while log.high_watermark <= info.last_offset and leads_on():
+        await asyncio.sleep(POLL_S)
+    return info.first_offset if leads_on() else None

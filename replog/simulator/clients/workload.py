@@ -11,7 +11,7 @@ from replog.client.producing.accumulator import Delivery
 from replog.client.producing.producer import Producer
 from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
-from replog.simulator.clients.stranger import Stranger
+from replog.simulator.clients.stranger import ask_everything
 from replog.simulator.clients.transactor import KEYS, Transactor
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
@@ -80,9 +80,9 @@ class Workload:
         self._poller = self._run("poller-1", self._poll_ends)
         self._producers.append(self._run("admin-1", self._administer))
         if self._permission:
-            brokers = self._bootstrap.split(",")
-            stranger = Stranger(self._kernel, self.history, brokers, self._controller, self.partitions, self._stop)
-            self._producers.append(self._run("stranger-1", stranger.run))
+            where = self._bootstrap.split(","), self._controller, self.partitions
+            about = self._kernel, self.history, *where, self._stop
+            self._producers.append(self._run("stranger-1", ask_everything, *about))
         if partitions := self._transactional():
             for number in (1, 2):
                 transactor = Transactor(self._kernel, self._members, self.history, partitions, number, self._stop)

@@ -18,11 +18,10 @@ from replog.server.controller.formatting import format_cluster
 from replog.server.controller.process import controller_server
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import BlockingStore, StoreInThread
+from replog.server.controller.store import StoreInThread
 from replog.server.threads import in_thread
 from replog.simulator.cluster.kernel import Kernel
-from replog.simulator.etcd.service import PREFIX, EtcdService
-from replog.simulator.etcd.state import EtcdState
+from replog.simulator.etcd import PREFIX, EtcdService, EtcdState
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.process import CONTROLLER, DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
@@ -229,9 +228,8 @@ class ControllerMember(Member):
         kernel, config, rng = self.kernel, self.config, self.kernel.stream(f"{self.name} itself")
         if config.metadata_store == "etcd":
             return controller_server(config, kernel.transport(), self.clock, rng, to_etcd=kernel.transport())
-        self._store = SqliteStore(self.other_store or config.metadata_log_dir)
-        store = StoreInThread(FailingStore(self._store, self))
-        return ControllerServer(config, store, kernel.transport(), self.clock, rng)
+        self._store = FailingStore(self.other_store or config.metadata_log_dir, self)
+        return ControllerServer(config, StoreInThread(self._store), kernel.transport(), self.clock, rng)
 
     def exchange(self, store: Path | None) -> None:
         """Kill it; its next start uses that store. None: its own."""
@@ -262,15 +260,12 @@ class ControllerMember(Member):
             self._store = None
 
 
-class FailingStore:
-    """The real store, with moments at which it fails or its process dies."""
+class FailingStore(SqliteStore):
+    """A store with moments at which it fails or its process dies."""
 
-    def __init__(self, store: BlockingStore, member: ControllerMember) -> None:
-        self._store = store
+    def __init__(self, directory: Path, member: ControllerMember) -> None:
+        super().__init__(directory)
         self._member = member
-
-    def load(self) -> list[metadata_pb2.MetadataRecord]:
-        return self._store.load()
 
     def commit(
         self, expected_version: int, records: Sequence[metadata_pb2.MetadataRecord], forgotten: Sequence[str] = ()
@@ -279,7 +274,7 @@ class FailingStore:
             raise ErrorCode.KAFKA_STORAGE_ERROR.error("the metadata store refuses to write for a while")
         self._die_if("before")
         self._member.kernel.disk.times.take(self._member.process, "fsync")  # the disk does not see SQLite's own
-        version = self._store.commit(expected_version, records, forgotten)
+        version = super().commit(expected_version, records, forgotten)
         self._die_if("after")
         return version
 
@@ -289,9 +284,6 @@ class FailingStore:
             self._member.kernel.trace.add("killed", moment=f"{moment} a commit")
             self._member.kernel.loop.kill(self._member.process)
             raise Killed
-
-    def close(self) -> None:
-        self._store.close()
 
 
 class SimulatedCleaning:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.metadata.image import MetadataImage
-from replog.metadata.values import PartitionState
 from replog.server.broker.broker import Broker
 from replog.server.controller.active_controller import ActiveController
+from replog.simulator.checks.quiescence import unsettled
 from replog.simulator.cluster.durability_budget import DurabilityBudget
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.members import (
@@ -20,7 +20,7 @@ from replog.simulator.cluster.members import (
     EtcdMember,
     Member,
 )
-from replog.simulator.etcd.service import format_at_once
+from replog.simulator.etcd import format_at_once
 from replog.simulator.history import History
 from replog.simulator.network.links import Weather
 from replog.simulator.plan import Plan
@@ -248,8 +248,7 @@ class SimulatedCluster:
         return state.leader if state is not None else -1
 
     def unsettled(self) -> list[str]:
-        """Return the reasons why the cluster is not at rest: not every ISR is full, or logs differ, or some record is
-        not committed."""
+        """Return the reasons why the cluster is not at rest."""
         if self.controller is None:
             return ["the controller is down"]
         reasons = [] if self.image is self.last_image else ["metadata has just changed"]
@@ -262,24 +261,8 @@ class SimulatedCluster:
             elif member.broker.logs is not None:
                 reasons += [f"{member.name} still moves {tp}" for tp in member.broker.logs.futures]
         for tp, state in self.last_image.partitions.items():
-            reasons += self._unsettled(tp, state)
+            reasons += [f"{tp}: {why}" for why in unsettled(tp, state, self.brokers)]
         return reasons
-
-    def _unsettled(self, tp: TopicPartition, state: PartitionState) -> Iterator[str]:
-        if state.leader < 0 or set(state.isr) != set(state.replicas) or state.recovering:
-            yield f"{tp}: leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}, ELR {list(state.elr)}"
-            return
-        ends = {}
-        for broker_id in state.replicas:
-            broker = self.members[broker_id].broker
-            hosted = broker.replicas.hosted.get(tp) if broker is not None else None
-            if hosted is None or hosted.leader_epoch != state.leader_epoch:
-                yield f"{tp}: broker-{broker_id} has not taken up epoch {state.leader_epoch}"
-                return
-            log = hosted.log
-            ends[broker_id] = (log.high_watermark, log.log_end_offset)
-        if len(set(ends.values())) > 1 or any(high_watermark != end for high_watermark, end in ends.values()):
-            yield f"{tp}: (HW, LEO) by broker: {ends}"
 
 
 def _controllers(plan: Plan) -> list[str]:

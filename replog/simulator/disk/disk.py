@@ -136,16 +136,16 @@ class Disk:
             setattr(os, name, getattr(_Real, name))
 
     def _os_open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        process = self._alive()
-        if process is None or (full := self._ours(process, path, dir_fd)) is None:
+        if (full := self._mine(path, dir_fd)) is None:
             return _Real.open(path, flags, mode, dir_fd=dir_fd)
+        process = PROCESS.get()
         if self._errors.get(process.name) == errno.EMFILE:
             self._count("EMFILE")
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), full)
         created = bool(flags & os.O_CREAT) and not os.path.lexists(full)
         truncated = bool(flags & os.O_TRUNC) and not created
         if created or truncated:
-            self._begin(process, full, "create" if created else "truncate")
+            self._begin(full, "create" if created else "truncate")
         else:
             self.times.take(process, "open")
         if flags & os.O_ACCMODE == os.O_WRONLY:
@@ -214,7 +214,7 @@ class Disk:
         if self._kill_at.get(opened.process) == 1:
             self._put(opened.state, fd, data[: int(part() * (length + 1))], position)
         try:
-            self._begin(opened.process, opened.path, "write", length)
+            self._begin(opened.path, "write", length)
         except OSError as error:  # a disk that fills up still writes what it has room for
             length = int(part() * length) if error.errno == errno.ENOSPC and part() < 0.2 else 0
             if length == 0:
@@ -234,9 +234,9 @@ class Disk:
     def _os_ftruncate(self, fd: int, length: int) -> None:
         if (opened := self._writable(fd)) is None:
             _Real.ftruncate(fd, length)
-            return
-        self._begin(opened.process, opened.path, "truncate")
-        self._truncated(fd, opened, length)
+        else:
+            self._begin(opened.path, "truncate")
+            self._truncated(fd, opened, length)
 
     def _truncated(self, fd: int, opened: _Writable, length: int) -> None:
         state = opened.state
@@ -262,7 +262,7 @@ class Disk:
         if process is None or opened is None:
             _Real.fsync(fd)
             return
-        self._begin(process, opened.path, "fsync")
+        self._begin(opened.path, "fsync")
         self._count("fsyncs")
         if isinstance(opened, _Writable):
             opened.state.changes.clear()
@@ -281,45 +281,34 @@ class Disk:
             return journal is not None
         if self.failing(opened.process.name):
             return False
-        self._begin(opened.process, opened.path, "fsync")
-        opened.journal.synced_all()
+        self._begin(opened.path, "fsync").synced_all()
         return True
 
     def _os_rename(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
-        process = self._alive()
-        source = target = None
-        if process is not None:
-            source, target = self._ours(process, src, src_dir_fd), self._ours(process, dst, dst_dir_fd)
-        if process is None or source is None or target is None:
+        source, target = self._mine(src, src_dir_fd), self._mine(dst, dst_dir_fd)
+        if source is None or target is None:
             _Real.replace(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-            return
-        self._begin(process, target, "rename")
-        self._journal(target).rename(source, target)
+        else:
+            self._begin(target, "rename").rename(source, target)
 
     def _os_unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
-        process = self._alive()
-        if process is None or (full := self._ours(process, path, dir_fd)) is None:
+        if (full := self._mine(path, dir_fd)) is None:
             _Real.unlink(path, dir_fd=dir_fd)
-            return
-        self._begin(process, full, "unlink")
-        self._journal(full).unlink(full)
+        else:
+            self._begin(full, "unlink").unlink(full)
 
     def _os_mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-        process = self._alive()
-        if process is None or (full := self._ours(process, path, dir_fd)) is None:
+        if (full := self._mine(path, dir_fd)) is None:
             _Real.mkdir(path, mode, dir_fd=dir_fd)
-            return
-        self._begin(process, full, "mkdir")
-        if full == self._root + process.name:
-            _Real.mkdir(full, mode)  # the disk itself
+        elif full == self._root + PROCESS.get().name:  # the disk itself
+            self._begin(full, "mkdir")
+            _Real.mkdir(full, mode)
         else:
-            self._journal(full).mkdir(full, mode)
+            self._begin(full, "mkdir").mkdir(full, mode)
 
     def _os_rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
-        process = self._alive()
-        if process is not None and (full := self._ours(process, path, dir_fd)) is not None:
-            self._begin(process, full, "rmdir")
-            self._journal(full).rmdir(full)
+        if (full := self._mine(path, dir_fd)) is not None:
+            self._begin(full, "rmdir").rmdir(full)
             return
         _Real.rmdir(path, dir_fd=dir_fd)
         removed = os.fspath(path)
@@ -327,12 +316,10 @@ class Disk:
             journal.removed(removed)
 
     def _os_utime(self, path: Any, times: Any = None, **options: Any) -> None:
-        process = self._alive()
-        if process is None or isinstance(path, int) or (full := self._ours(process, path)) is None:
+        if (full := self._mine(path)) is None:
             _Real.utime(path, times, **options)
             return
-        self._begin(process, full, "utime")
-        state = self._journal(full).files.get(_Real.stat(full).st_ino)
+        state = self._begin(full, "utime").files.get(_Real.stat(full).st_ino)
         if state is not None and "ns" in options:
             state.modified_s = options["ns"][1] / 1e9 - WALL_START_MS / 1000
 
@@ -340,7 +327,7 @@ class Disk:
         """Give a log file the virtual time of its last change, which retention may use."""
         status = _Real.stat(path, **options)
         process = PROCESS.get(None)
-        if process is None or isinstance(path, int) or (full := self._ours(process, path)) is None:
+        if process is None or (full := self._ours(process, path)) is None:
             return status
         if not full.endswith(LOG_SUFFIX) or (state := self._journal(full).files.get(status.st_ino)) is None:
             return status
@@ -370,12 +357,12 @@ class Disk:
         return os.statvfs_result((4096, 4096, free, free, free, free, free, free, 0, 255))
 
     def _io_open(self, file: Any, mode: str = "r", buffering: int = -1, *options: Any, **named: Any) -> Any:
-        process = self._alive()
-        if process is None or mode.strip("bt") == "r" or isinstance(file, int) or not self._ours(process, file):
+        full = self._mine(file)
+        if mode.strip("bt") == "r" or full is None:
             return _Real.open_file(file, mode, buffering, *options, **named)
         kind = mode.strip("bt+")[0]
         flags = {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "a": os.O_CREAT | os.O_APPEND, "x": os.O_CREAT | os.O_EXCL}
-        fd = self._os_open(file, flags[kind] | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        fd = self._os_open(full, flags[kind] | os.O_RDWR | os.O_CLOEXEC, 0o666)
         opened = self._open[fd]
         raw = RawFile(fd, lambda: self._open.get(fd) is opened, readable="+" in mode)
         buffered = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
@@ -392,9 +379,14 @@ class Disk:
             raise Killed
         return process
 
+    def _mine(self, path: Any, dir_fd: int | None = None) -> str | None:
+        """Return the full path if it is on the disk of the running process's host, otherwise None."""
+        process = self._alive()
+        return self._ours(process, path, dir_fd) if process is not None else None
+
     def _ours(self, process: SimulatedProcess, path: Any, dir_fd: int | None = None) -> str | None:
         """Return the full path if it is on the disk of the process's host, otherwise None."""
-        full = os.fspath(path)
+        full = path if isinstance(path, int) else os.fspath(path)
         if not isinstance(full, str):
             return None
         if dir_fd is not None and (opened := self._open.get(dir_fd)) is not None:
@@ -413,8 +405,10 @@ class Disk:
             journal = self._journals[host] = Journal(Path(self._root, host), trash, self.counts)
         return journal
 
-    def _begin(self, process: SimulatedProcess, path: str, kind: str, size: int = 0) -> None:
-        """Spend the time of a change; call it before each. Raises Killed or OSError if the change must not happen."""
+    def _begin(self, path: str, kind: str, size: int = 0) -> Journal:
+        """Spend the time of a change, and return the journal for it; call it before each. Raises Killed or OSError if
+        the change must not happen."""
+        process = PROCESS.get()
         self.operations += 1
         self.times.take(process, kind, size)
         if process in self._kill_at:
@@ -427,6 +421,7 @@ class Disk:
         if error not in (None, errno.EMFILE) and (error != errno.ENOSPC or kind in _GROWS):
             self._count(errno.errorcode[error])
             raise OSError(error, os.strerror(error), path)
+        return self._journal(path)
 
     def _count(self, kind: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1

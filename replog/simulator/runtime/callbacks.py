@@ -1,4 +1,4 @@
-"""Callbacks and tasks of a simulated loop, which know their process, and records of their failures and waits."""
+"""Callbacks and tasks of a simulated loop, which know their process, and records of their waits."""
 
 import asyncio
 import contextvars
@@ -14,18 +14,6 @@ T = TypeVar("T")
 
 SIMULATED = frozenset({"replog", "leader", "follower"})  # all but `replog.simulator`
 TOLD_CALLERS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An exception that nobody handled."""
-
-    process: str
-    message: str
-    exception: BaseException | None
-
-    def __str__(self) -> str:
-        return f"an exception nobody handled in {self.process}: {self.message}: {self.exception!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +43,6 @@ def callers() -> str:
     return " < ".join(names[-TOLD_CALLERS:])
 
 
-class CountingLoop(asyncio.AbstractEventLoop):
-    """A loop that counts its cancelled timers."""
-
-    def timer_cancelled(self) -> None:
-        raise NotImplementedError
-
-
 class Handle(asyncio.TimerHandle):
     """A callback with the process it runs in; one of `call_soon` has the time of that call as its `when`.
 
@@ -74,7 +55,7 @@ class Handle(asyncio.TimerHandle):
         when: float,
         callback: Callable[..., Any],
         args: tuple[Any, ...],
-        loop: CountingLoop,
+        loop: Any,  # the simulated one, which counts its cancelled timers
         context: contextvars.Context,
     ) -> None:
         self._when = when

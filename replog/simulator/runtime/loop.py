@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from replog.simulator.runtime.callbacks import CountingLoop, Failure, Handle, Step, Task, callers
+from replog.simulator.runtime.callbacks import Handle, Step, Task, callers
 from replog.simulator.runtime.process import DEAD, PAUSED, PROCESS, RUNNING, Killed, SimulatedProcess, current_process
 from replog.simulator.runtime.rng import Rng, Streams
 
@@ -29,15 +29,17 @@ class Stuck(Exception):
     """Nothing is left to run, or time does not pass."""
 
 
-class SimulatedLoop(CountingLoop):
+class SimulatedLoop(asyncio.AbstractEventLoop):
     """Runs one callback after the other; when none is ready, time jumps to the next timer."""
 
     def __init__(self, rng: Rng) -> None:
         self.steps = 0
-        self.failures: list[Failure] = []
+        self.failures: list[str] = []  # exceptions that nobody handled
         self.on_step: Callable[[SimulatedProcess], None] | None = None  # called after each callback of a process
         self.on_kill: list[Callable[[SimulatedProcess], None]] = []
         self.on_pause: list[Callable[[SimulatedProcess], None]] = []
+        self.step_limit_s = float("inf")
+        self.too_long: Step | None = None  # the first step that waited for longer than that
         self.longest: dict[str, Step] = {}  # the longest step of each `callers`, if it waited for `TOLD_S` or more
         self._now = 0.0
         self._steps_before = 0  # `steps` when this instant began
@@ -170,6 +172,8 @@ class SimulatedLoop(CountingLoop):
         if handle.in_thread:
             return
         known = self.longest.get(step.callers)
+        if step.seconds > self.step_limit_s and self.too_long is None:
+            self.too_long = step
         if step.seconds >= TOLD_S and (known is None or known.seconds < step.seconds):
             self.longest[step.callers] = step
         process.busy = True
@@ -320,7 +324,8 @@ class SimulatedLoop(CountingLoop):
         """Note an exception that nobody handled, except of a dead process."""
         if self._closed or isinstance(exception, Killed) or (process is not None and process.state is DEAD):
             return
-        self.failures.append(Failure(process.name if process is not None else "the kernel", message, exception))
+        name = process.name if process is not None else "the kernel"
+        self.failures.append(f"an exception nobody handled in {name}: {message}: {exception!r}")
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         message = context.get("message", "")

@@ -7,8 +7,7 @@ import pytest
 from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1.etcd_store_pb2 import StoreHead
 from replog.server.controller.etcd.client import Keys, put
-from replog.simulator.etcd.service import PREFIX
-from replog.simulator.etcd.state import EtcdState
+from replog.simulator.etcd import PREFIX, EtcdState
 from replog.simulator.invariants import Violation
 from replog.simulator.leading import ControllersCheck
 from replog.simulator.runtime.process import SimulatedProcess

@@ -17,8 +17,7 @@ from replog.server.controller.etcd.client import EtcdClient, Keys, delete, put
 from replog.server.controller.etcd.store import EtcdStore
 from replog.server.controller.sqlite_store import SqliteStore, create_store
 from replog.server.controller.store import StoreInThread
-from replog.simulator.etcd.service import EtcdService
-from replog.simulator.etcd.state import EtcdState
+from replog.simulator.etcd import EtcdService, EtcdState
 
 _prefixes = itertools.count()
 

@@ -21,7 +21,7 @@ from replog.server.clock import SystemClock
 from replog.server.controller.formatting import format_etcd
 from replog.server.controller.process import controller_server
 from replog.server.controller.sqlite_store import create_store
-from replog.simulator.etcd.state import EtcdState
+from replog.simulator.etcd import EtcdState
 from tests.replog.server.controller.stores import records, simulated_etcd
 
 LEASE_S = 2

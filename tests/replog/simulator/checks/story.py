@@ -58,7 +58,8 @@ class Story:
     def told(self, story: str) -> None:
         """`sent 0@1 2`: values, and their offsets if acknowledged; by another producer with `sent-2`, with acks=1 by
         `sent-plain`, to another partition by `sent-other`. `poll 0=1` or `poll-2`: offset and value. `latest 9:1-2`:
-        offset, and when it was asked for and told. `seek`, `deleted 3`, `drained 0 1 end=3`.
+        offset, and when it was asked for and told. `seek`, `deleted 3`, `drained 0 1 end=3 start=0`. `history unclean`
+        or `history retained`: what it says of the partition, or of its topic.
         """
         kinds: dict[str, dict[str, object]] = {
             "sent": {},
@@ -79,8 +80,11 @@ class Story:
                 case "deleted":
                     self.deleted(int(words[0]))
                 case "drained":
-                    end = [int(word[4:]) for word in words if word.startswith("end=")]
-                    self.drained((int(word) for word in words if word.isdigit()), end=end[0] if end else None)
+                    bounds = dict(word.split("=") for word in words if "=" in word)
+                    offsets = [int(word) for word in words if word.isdigit()]
+                    self.drained(offsets, **{name: int(bound) for name, bound in bounds.items()})
+                case "history":
+                    getattr(self.history, words[0])[TP if words[0] == "unclean" else TP.topic] = None
                 case _:
                     for value, _, offset in (word.partition("@") for word in words):
                         self.sent(int(value), int(offset) if offset else None, **kinds[verb])

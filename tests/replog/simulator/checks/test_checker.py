@@ -10,7 +10,7 @@ from replog.config.topic import TopicConfig
 from replog.log.log import Log
 from replog.metadata.values import Topic
 from replog.simulator.checks import broker_check
-from replog.simulator.checks.touched import DIRECTORIES, Touched
+from replog.simulator.checks.touched import DIRECTORIES, touched
 from replog.simulator.history import Poll, ProducerSend, Read
 from replog.simulator.invariants import Violation
 from replog.simulator.profiles import PROFILES
@@ -112,18 +112,18 @@ def test_a_step_that_changes_nothing_costs_next_to_nothing(world):
 
 def test_the_directories_of_logs_that_change_are_noted_and_nothing_else(tmp_path):
     one, other = (Log.open(tmp_path / name, TopicConfig(), clean=True) for name in ("one-0", "other-0"))
-    with Touched() as touched:
+    with touched() as directories:
         one.update_high_watermark(0)
         one.config = TopicConfig()
-        assert list(touched.directories) == []
+        assert list(directories) == []
         one.assign_epoch_start(3)
         other.maybe_increment_log_start_offset(0)
-        assert list(touched.directories) == [tmp_path / "one-0"]
-        touched.clear()
+        assert list(directories) == [tmp_path / "one-0"]
+        directories.clear()
         other.truncate_fully_and_start_at(7)
-        assert list(touched.directories) == [tmp_path / "other-0"]
+        assert list(directories) == [tmp_path / "other-0"]
     one.assign_epoch_start(4)
-    assert list(touched.directories) == [tmp_path / "other-0"]
+    assert list(directories) == [tmp_path / "other-0"]
     one.close()
     other.close()
 

@@ -194,7 +194,7 @@ def test_inv_21_a_transaction_that_nobody_ends(tmp_path):
     world = three(tmp_path)
     _leads_with(world, batch(0, 0, pid=PRODUCER, transactional=True))
     world.commit(1, 2, 3)
-    with violates("INV-21", "a transaction that is not decided at 0"):
+    with violates("INV-21", "(LSO, HW, LEO) by broker: {1: (0, 1, 1)"):
         world.checker.at_the_end()
 
 
