@@ -12,6 +12,7 @@ from replog.log_tools.verify.paths import verify
 from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.metadata.values import PartitionState
 from replog.simulator.checks.kept import latest_values, records_of
+from replog.simulator.checks.quiescence import unsettled
 from replog.simulator.clients.workload import DELETED_KEYS, Workload
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
@@ -35,7 +36,7 @@ class Ending:
         """INV-21: the cluster comes to rest within `QUIESCENCE_S`."""
         loop = asyncio.get_running_loop()
         until = loop.time() + QUIESCENCE_S
-        while reasons := self._cluster.unsettled():
+        while reasons := self._unsettled():
             if loop.time() > until:
                 raise Violation(
                     "INV-21",
@@ -43,6 +44,24 @@ class Ending:
                 )
             await asyncio.sleep(POLL_S)
         self._kernel.trace.add("at rest", when=when)
+
+    def _unsettled(self) -> list[str]:
+        """Return the reasons why the cluster is not at rest."""
+        cluster = self._cluster
+        if cluster.controller is None:
+            return ["the controller is down"]
+        reasons = [] if cluster.image is cluster.last_image else ["metadata has just changed"]
+        for broker_id, member in cluster.members.items():
+            registered = cluster.last_image.broker(broker_id)
+            if member.broker is None or registered is None or not registered.active:
+                reasons.append(f"{member.name} is {'fenced' if member.up else 'down'}")
+            elif self._kernel.disk.times.holds_up(member.name):
+                reasons.append(f"{member.name} may still wait for a disk that was stalled")
+            elif member.broker.logs is not None:
+                reasons += [f"{member.name} still moves {tp}" for tp in member.broker.logs.futures]
+        for tp, state in cluster.last_image.partitions.items():
+            reasons += [f"{tp}: {why}" for why in unsettled(tp, state, cluster.brokers)]
+        return reasons
 
     async def drain(self) -> None:
         """A fresh consumer reads everything, and so do those that were there during the faults."""

@@ -4,7 +4,6 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replog.simulator.checks.compaction import FOR_EVER_MS
 from replog.simulator.network.links import Weather
 from replog.simulator.profiles import FaultKind, Profile
 from replog.simulator.runtime.rng import Rng
@@ -14,6 +13,7 @@ LAG_MS = 1500
 MIN_INSYNC_REPLICAS = 2  # most topics have it, otherwise one power loss may take acknowledged records
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 FSYNC = {"flush.messages": "1"}
+FOR_EVER_MS = 10 * 86_400_000  # no simulation lasts this long, however fast its clocks run
 FOR_EVER = str(FOR_EVER_MS)
 
 BROKERS_HAVE = {

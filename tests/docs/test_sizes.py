@@ -37,7 +37,7 @@ LINES = {
     "replog/purgatory": 140,
     "replog/rpc": 6_818,
     "replog/server": 10_035,
-    "replog/simulator": 9_035,
+    "replog/simulator": 9_034,
     "spark_jobs": 1_224,
     "spark_jobs/audit": 3_708,
     "spark_jobs/records": 1_924,

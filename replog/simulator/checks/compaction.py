@@ -9,8 +9,7 @@ from itertools import takewhile
 from replog.simulator.checks.kept import Kept, Records, records_of, transactions
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
-
-FOR_EVER_MS = 10 * 86_400_000  # no simulation lasts this long, however fast its clocks run
+from replog.simulator.plan import FOR_EVER_MS
 
 
 def follow_records(partition: PartitionLedger, replica: SeenReplica, *, rewritten: bool) -> None:

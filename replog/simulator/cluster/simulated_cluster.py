@@ -8,7 +8,6 @@ from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.metadata.image import MetadataImage
 from replog.server.broker.broker import Broker
 from replog.server.controller.active_controller import ActiveController
-from replog.simulator.checks.quiescence import unsettled
 from replog.simulator.cluster.durability_budget import DurabilityBudget
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.members import (
@@ -246,23 +245,6 @@ class SimulatedCluster:
         """Return the leader's id; -1: there is none."""
         state = self.last_image.partitions.get(tp)
         return state.leader if state is not None else -1
-
-    def unsettled(self) -> list[str]:
-        """Return the reasons why the cluster is not at rest."""
-        if self.controller is None:
-            return ["the controller is down"]
-        reasons = [] if self.image is self.last_image else ["metadata has just changed"]
-        for broker_id, member in self.members.items():
-            registered = self.last_image.broker(broker_id)
-            if member.broker is None or registered is None or not registered.active:
-                reasons.append(f"{member.name} is {'fenced' if member.up else 'down'}")
-            elif self.kernel.disk.times.holds_up(member.name):
-                reasons.append(f"{member.name} may still wait for a disk that was stalled")
-            elif member.broker.logs is not None:
-                reasons += [f"{member.name} still moves {tp}" for tp in member.broker.logs.futures]
-        for tp, state in self.last_image.partitions.items():
-            reasons += [f"{tp}: {why}" for why in unsettled(tp, state, self.brokers)]
-        return reasons
 
 
 def _controllers(plan: Plan) -> list[str]:

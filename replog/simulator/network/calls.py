@@ -3,18 +3,15 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, Role, handling
 from replog.rpc.transport import send_answers
-from replog.simulator.network.network import NOTICED_S, lost
+from replog.simulator.network.network import NOTICED_S, SimulatedNetwork, SimulatedServer, lost
 from replog.simulator.runtime.loop import KERNEL
-from replog.simulator.runtime.process import CONTROLLER, DEAD
-
-if TYPE_CHECKING:
-    from replog.simulator.network.transport import SimulatedChannel, SimulatedServer
+from replog.simulator.runtime.process import CONTROLLER, DEAD, SimulatedProcess
 
 
 def proved(process: str) -> Peer:
@@ -42,10 +39,20 @@ def decoded(decode: Callable[[bytes], Any], data: bytes) -> Any:
         raise ErrorCode.INVALID_REQUEST.error(f"the message is not what this method takes: {error}") from None
 
 
+class Connection:
+    """A channel as its calls see it."""
+
+    def __init__(self, network: SimulatedNetwork, process: SimulatedProcess, address: str) -> None:
+        self.network = network
+        self.process = process
+        self.address = address
+        self.closed = False
+
+
 class Call(ABC):
     """A unary call or a stream between two processes, each of which learns for itself that it is over."""
 
-    def __init__(self, channel: "SimulatedChannel", method: Method) -> None:
+    def __init__(self, channel: Connection, method: Method) -> None:
         network = self.network = channel.network
         self.loop = network.loop
         self.channel = channel
@@ -124,7 +131,7 @@ class Call(ABC):
         reached.tasks[task] = None
         return True
 
-    async def _serve(self, server: "SimulatedServer", *request: bytes) -> None:
+    async def _serve(self, server: SimulatedServer, *request: bytes) -> None:
         task = asyncio.current_task()
         assert task is not None
         handling(self.asks)
@@ -160,7 +167,7 @@ class Call(ABC):
 class UnaryCall(Call):
     """One request, one answer, a deadline; the handler runs for each copy of the request that arrives."""
 
-    def __init__(self, channel: "SimulatedChannel", method: Method) -> None:
+    def __init__(self, channel: Connection, method: Method) -> None:
         super().__init__(channel, method)
         self._answer: asyncio.Future[bytes] = self.loop.create_future()
         self._request_survives = True

@@ -5,57 +5,78 @@ restart keeps; a connection belongs to two incarnations, and no message reaches 
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from google.protobuf.descriptor import ServiceDescriptor
+
+from replog.config.listeners import parse_address
 from replog.errors import ErrorCode, ReplogError
-from replog.simulator.network.links import Link, Weather
+from replog.rpc.methods import methods_of
+from replog.rpc.transport import Denied, unheard
+from replog.simulator.network.links import Air, Link
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
 from replog.simulator.runtime.rng import Rng, Streams
 
-if TYPE_CHECKING:
-    from replog.simulator.network.calls import Call
-    from replog.simulator.network.transport import SimulatedServer
-
 NOTICED_S = 5.0, 20.0  # the time until a connection breaks on which nothing gets through
 KEEPALIVE_S = 5.0, 12.0  # the time until a client notices that its server is silent
 GONE_S = 10.0, 30.0  # the time until a server notices that its client is silent
+AFTER_CANCEL_S = 1.0  # the longest time that a server that stops waits for handlers it has cancelled
 
 
 def lost(address: str, why: str) -> ReplogError:
     return ErrorCode.NETWORK_EXCEPTION.error(f"{address} cannot be reached: {why}")
 
 
-class SimulatedNetwork:
-    """Connects all processes of a simulation.
+class SimulatedServer:
+    """A `replog.rpc.transport.Server`; its handlers run as tasks of its process."""
 
-    `on_event(process, event, **details)` is called for each fault, `on_message` for each message. `counts` has the
-    numbers of messages that were dropped, duplicated, reordered, delayed (in streams) and blocked, and of calls and
-    streams that were broken."""
+    connections = None
+
+    def __init__(self, network: "SimulatedNetwork", process: SimulatedProcess, address: str) -> None:
+        self.process = process
+        self.host = process.name
+        self.accepting = False
+        self.handlers: dict[str, Callable[..., Any]] = {}  # keys: methods' paths
+        self.tasks: dict[asyncio.Task[None], None] = {}  # the handlers'
+        self._network = network
+        self._address = address
+
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
+        for method in methods_of(service).values():
+            self.handlers[method.path] = getattr(handlers, method.handler_name)
+
+    async def start(self) -> str:
+        address = self._network.bind(self, *parse_address(self._address))
+        self.accepting = True
+        return address
+
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        """Do nothing: no simulated process asks for it."""
+
+    async def stop(self, grace_s: float) -> None:
+        self.accepting = False
+        if self.tasks and grace_s > 0:
+            await asyncio.wait(list(self.tasks), timeout=grace_s)
+        if self.tasks:
+            for task in list(self.tasks):
+                task.cancel()
+            await asyncio.wait(list(self.tasks), timeout=AFTER_CANCEL_S)
+
+
+class SimulatedNetwork(Air):
+    """Connects all processes of a simulation."""
 
     def __init__(self, loop: SimulatedLoop, rng: Rng) -> None:
-        self.loop = loop
-        self.rng = rng
-        self.weather = Weather()
-        self.counts: dict[str, int] = {}
-        self.on_event: Callable[..., None] | None = None
-        self.on_message: Callable[..., None] | None = None
+        super().__init__(loop, rng)
         self.servers: dict[str, SimulatedServer] = {}  # each address's latest server, dead or alive
         self.liars: set[str] = set()  # hosts that seem to refuse connections, whatever listens there
-        self.calls: dict[Call, None] = {}  # calls that one side or the other still believes to go on
+        self.calls: dict[Any, None] = {}  # each `Call` that one side or the other still believes to go on
         self._rng = Streams(rng, "when connections break")
         self._links: dict[tuple[str, str], Link] = {}
         self._ports = 20_000
         loop.on_kill.append(self._died)
         loop.on_pause.append(self._paused)
-
-    def count(self, kind: str, source: str, target: str, **details: Any) -> None:
-        self.counts[kind] = self.counts.get(kind, 0) + 1
-        self._tell(source, kind, to=target, **details)
-
-    def _tell(self, source: str, event: str, **details: Any) -> None:
-        if self.on_event is not None:
-            self.on_event(source, f"network: {event}", **details)
 
     def is_back(self, process: SimulatedProcess) -> None:
         """Tell the peers of a host's last incarnation that it is dead, since `process` has begun."""
@@ -71,7 +92,7 @@ class SimulatedNetwork:
         """Hold all messages in this direction until `heal`, or until their connection breaks."""
         link = self.link(source, target)
         if not link.blocked:
-            self._tell(source, "blocked", to=target)
+            self.tell(source, "blocked", to=target)
             link.block()
             self._expect_break(link)
 
@@ -79,17 +100,17 @@ class SimulatedNetwork:
         """Let messages that waited arrive, and all that follow."""
         link = self.link(source, target)
         if link.blocked:
-            self._tell(source, "healed", to=target)
+            self.tell(source, "healed", to=target)
             link.heal()
 
     def slow(self, source: str, target: str, delay_ms: tuple[float, float]) -> None:
         """Add a delay to the usual one, in one direction, until `slow(…, (0, 0))`."""
-        self._tell(source, "slow", to=target, ms=f"{delay_ms[0]:.1f}-{delay_ms[1]:.1f}")
+        self.tell(source, "slow", to=target, ms=f"{delay_ms[0]:.1f}-{delay_ms[1]:.1f}")
         self.link(source, target).slow_ms = delay_ms
 
     def repeat_late(self, source: str, target: str, within_s: float) -> None:
         """Let every other request arrive a second time within `within_s`, until `repeat_late(…, 0)`."""
-        self._tell(source, "repeating late", to=target, s=f"{within_s:.1f}")
+        self.tell(source, "repeating late", to=target, s=f"{within_s:.1f}")
         self.link(source, target).repeats_s = within_s
 
     def heal_all(self) -> None:
@@ -127,7 +148,7 @@ class SimulatedNetwork:
         server = self.servers.get(address)
         return address if server is None else server.host
 
-    def reachable(self, address: str) -> "SimulatedServer | None":
+    def reachable(self, address: str) -> SimulatedServer | None:
         server = self.servers.get(address)
         return server if server is not None and server.accepting and server.process.state is not DEAD else None
 
@@ -145,7 +166,7 @@ class SimulatedNetwork:
         await asyncio.sleep(trip_s)
         return host in self.liars or self.reachable(address) is None
 
-    def bind(self, server: "SimulatedServer", host: str, port: int) -> str:
+    def bind(self, server: SimulatedServer, host: str, port: int) -> str:
         if port == 0:
             self._ports += 1
             port = self._ports
@@ -157,10 +178,10 @@ class SimulatedNetwork:
 
     # connections that end
 
-    def _between(self, one: str, other: str) -> "list[Call]":
+    def _between(self, one: str, other: str) -> list[Any]:
         return [call for call in self.calls if not call.broken and {call.up.source, call.up.target} == {one, other}]
 
-    def _break(self, call: "Call", client_s: float | None, server_s: float | None) -> None:
+    def _break(self, call: Any, client_s: float | None, server_s: float | None) -> None:
         self.count("broken", call.up.source, call.up.target, what=call.what)
         call.break_off(client_s, server_s)
 

@@ -3,18 +3,15 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.pump import Pump
 from replog.rpc.transport import send_answers
-from replog.simulator.network.calls import Call, again, decoded
+from replog.simulator.network.calls import Call, Connection, again, decoded
 from replog.simulator.network.links import Link, Order
 from replog.simulator.network.network import lost
-
-if TYPE_CHECKING:
-    from replog.simulator.network.transport import SimulatedChannel
 
 WINDOW_MESSAGES, WINDOW_BYTES = 32, 64 << 10  # a sender waits while so much is sent and not yet read
 
@@ -103,7 +100,7 @@ class Pipe(Order):
 class StreamCall(Call, Pump):
     """A `replog.rpc.transport.Stream` of a client; the server has a `SimulatedServerStream`."""
 
-    def __init__(self, channel: "SimulatedChannel", method: Method) -> None:
+    def __init__(self, channel: Connection, method: Method) -> None:
         Call.__init__(self, channel, method)
         Pump.__init__(self)
         self.requests = Pipe(self, self.up)

@@ -6,7 +6,7 @@ import pytest
 
 from replog.log.compaction.rewriting import delete_horizon
 from replog.log.formats.records import LogRecord
-from replog.simulator.checks.compaction import FOR_EVER_MS
+from replog.simulator.plan import FOR_EVER_MS
 from tests.replog.log.compaction.compacting import batches_of, clean, keyed, offsets_of
 from tests.replog.simulator.checks.tiny import TinyWorld, alone, violates
 from tests.replog.simulator.variants import VARIANTS
