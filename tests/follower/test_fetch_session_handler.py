@@ -200,15 +200,6 @@ def test_a_push_moves_the_high_watermark_and_answers_nothing(session):
     assert session.progress[-1].bounds_moved
 
 
-def test_a_stream_that_is_lost_delays_what_was_asked_and_the_next_names_everything_ft_11(session):
-    session.ask()
-    session.lost(session.now_ms)
-    assert session.next_request(session.now_ms) is None
-    assert session.next_wake_ms == NOW_MS + BACKOFF_MS
-    session.now_ms += BACKOFF_MS
-    assert session.ask() == (dict.fromkeys(range(3), 5), [])
-
-
 def test_a_stream_that_is_lost_before_all_were_named_forgets_none_ft_11(tmp_path, monkeypatch):
     monkeypatch.setattr(follower.fetch_session_handler, "MAX_NAMED", 2)
     session = Session(tmp_path, 5)
@@ -231,22 +222,6 @@ def test_a_log_start_that_moved_is_named_st_7(session):
     assert session.ask() == ({}, [])
     session.mark(TopicPartition("t", 0))
     session.respond()
-    assert session.ask() == ({0: 5}, [])
-
-
-def test_listed_partitions_are_left_out_while_the_quota_is_exceeded_ft_6(session):
-    """Those too of which nothing was heard meanwhile; an in-sync one stays (FT-7)."""
-    for number in (0, 1):
-        session.replicas[number].follower_quota = session.quota
-    session.ask()
-    session.answer(1, offset=5, high_watermark=5)
-    session.quota.exceeded = True
-    assert session.ask() == ({}, [0])
-    session.respond()
-    assert session.next_wake_ms == NOW_MS + BACKOFF_MS
-    assert session.ask() == ({}, [])
-    session.respond()
-    session.quota.exceeded = False
     assert session.ask() == ({0: 5}, [])
 
 

@@ -10,7 +10,7 @@ from replog.log.errors import LogStorageError
 from replog.log.fetch import FetchAnswer, FetchPartition
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset
-from tests.leader.replicas import NOW_MS, ONE_MIB, TP, bytes_of, log_of, pair_of, record, state
+from tests.leader.replicas import NOW_MS, ONE_MIB, TP, bytes_of, log_of, pair_of, state
 from tests.replog.log.batches import client_batch, leader_batch
 
 BACKOFF_MS = 1000
@@ -47,22 +47,6 @@ def test_its_lag_is_what_it_lacks_below_the_leaders_high_watermark_ft_7(follower
 # Metadata
 
 
-def test_fetching_starts_over_when_the_leader_epoch_rises_ft_3(follower):
-    old = asked(follower)
-    assert follower.become_follower(state(leader=3, epoch=2, partition_epoch=1), NOW_MS)
-    assert follower.leader_id == 3
-    batch = leader_batch(5, 1, b"late")
-    assert follower.on_answer(old, FetchAnswer(high_watermark=5, records=batch), NOW_MS) is NO_PROGRESS
-    assert follower.log.log_end_offset == 5
-
-
-def test_a_new_epoch_is_asked_for_at_once_whatever_the_last_one_had_to_wait_for_ft_3(follower):
-    follower.on_failure(asked(follower), NOW_MS)
-    assert follower.next_fetch(NOW_MS, ONE_MIB) is None
-    follower.become_follower(state(leader=3, epoch=2, partition_epoch=1), NOW_MS)
-    assert asked(follower).current_leader_epoch == 2
-
-
 def test_it_tells_the_log_start_that_a_crash_cannot_take_back_ft_23(follower):
     follower.log.on_log_start_raised = lambda: None  # its checkpoint is written later
     follower.log.maybe_increment_log_start_offset(3)
@@ -91,11 +75,6 @@ def test_nothing_is_fetched_without_a_leader(tmp_path):
 
 
 # Data
-
-
-def test_the_log_start_follows_the_leaders_after_the_high_watermark_ft_23(follower):
-    follower.on_answer(asked(follower), FetchAnswer(high_watermark=5, log_start_offset=4), NOW_MS)
-    assert (follower.log.log_start_offset, follower.log.high_watermark) == (4, 5)
 
 
 def test_a_log_start_that_moves_alone_is_told_to_those_who_read_here_fe_14(follower):
@@ -136,13 +115,6 @@ def test_where_there_was_room_for_the_start_of_a_batch_alone_nothing_is_refused(
     assert follower.log.high_watermark == 6
 
 
-def test_a_hole_is_refused_ft_13(follower):
-    answer = FetchAnswer(high_watermark=7, records=leader_batch(6, 1, b"hole"))
-    assert follower.on_answer(asked(follower), answer, NOW_MS).note is not None
-    assert follower.log.log_end_offset == 5
-    assert follower.next_retry_ms == NOW_MS + BACKOFF_MS
-
-
 def test_an_empty_log_restarts_at_the_batch_that_holds_its_start_ft_13(tmp_path):
     """LG-3."""
     leader_log = log_of(tmp_path / "leader")
@@ -159,15 +131,6 @@ def test_an_empty_log_restarts_at_the_batch_that_holds_its_start_ft_13(tmp_path)
 
 
 # Answers that no longer fit
-
-
-def test_an_answer_is_dropped_when_the_log_has_moved(follower):
-    """FT-8."""
-    request = asked(follower)
-    answer = FetchAnswer(high_watermark=6, records=leader_batch(5, 1, b"x"))
-    follower.on_answer(request, answer, NOW_MS)
-    assert follower.on_answer(request, answer, NOW_MS) is NO_PROGRESS
-    assert follower.log.log_end_offset == 6
 
 
 def test_a_late_answer_does_not_cut_a_delay_short(follower):
@@ -301,10 +264,6 @@ def test_a_failed_partition_takes_no_pushed_high_watermark(follower):
     follower.on_answer(asked(follower), FetchAnswer(high_watermark=3), NOW_MS)
     follower.on_answer(asked(follower), FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH), NOW_MS)
     assert not follower.on_high_watermark(1, 5)
-
-
-def test_records_built_for_tests_tell_where_they_belong():
-    assert len(record(3, 7, size=300)) == 300
 
 
 def test_what_a_leader_cannot_vouch_for_is_hidden_for_good_before_anything_follows_it(tmp_path):

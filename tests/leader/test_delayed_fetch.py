@@ -16,7 +16,6 @@ from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB, TP, append_record, fetch, leader_of, log_of, state
 from tests.replog.log.test_disk_failures import files_limited_to
 
-OTHER = TopicPartition("t", 1)
 EPOCH = 3
 
 
@@ -68,20 +67,6 @@ def leader(tmp_path: Path) -> PartitionLeader:
 def grow(leader: PartitionLeader, *sizes: int) -> None:
     for size in sizes:
         append_record(leader.log, EPOCH, size)
-
-
-def test_a_reader_beyond_its_bound_waits_for_it_or_for_a_truncation(tmp_path):
-    """R-W-F12, and a committed reader beyond an open transaction: answered at once, it would ask again at once."""
-    leader = leader_at_100(tmp_path, high_watermark=90)
-    pending = PendingFetch({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=98, min_bytes=1)
-    assert not pending.completes()
-    leader.log.update_high_watermark(98)
-    assert not pending.completes()
-    leader.log.update_high_watermark(99)
-    assert pending.completes()
-    pending = PendingFetch({TP: leader}, isolation=Isolation.HIGH_WATERMARK, offset=100, min_bytes=1)
-    leader.log.truncate_to(99)
-    assert pending.completes()
 
 
 @pytest.mark.parametrize(

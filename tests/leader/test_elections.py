@@ -49,14 +49,6 @@ def test_a_change_of_members_keeps_what_is_known_of_followers_st_12(tmp_path):
     assert leader.leader_epoch_start_offset == 5, "the epoch did not begin again"
 
 
-def test_a_replica_that_is_taken_away_is_no_longer_waited_for_hw_7(tmp_path):
-    leader = leader_of(log_of(tmp_path, "0:0-4"), state())
-    fetch(leader, 2, 5, 0)
-    assert leader.log.high_watermark == 0
-    assert leader.become_leader(state(partition_epoch=1, isr=(1, 2), replicas=(1, 2)), 101, LATER_MS)
-    assert leader.log.high_watermark == 5
-
-
 def test_nothing_changes_when_the_epoch_cannot_be_written(tmp_path):
     leader = leader_of(log_of(tmp_path, "0:0-4"), state())
     leader.log.abandon()

@@ -8,7 +8,6 @@ from leader.list_offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from leader.partition_leader import PartitionLeader
 from replog.errors import ErrorCode, ReplogError
 from replog.log.fetch import FetchPartition, Reading
-from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import Isolation
 from tests.leader.replicas import NOW_MS, ONE_MIB, Brokers, fetch, leader_of, log_of, outcome, state
 from tests.replog.log.batches import client_batch
@@ -28,16 +27,6 @@ def consume(
         FetchPartition(offset, ONE_MIB, **request), isolation, Reading(ONE_MIB, min_one=True)
     )
     return outcome(answer), bytes(answer.records)
-
-
-@pytest.mark.parametrize("isolation", [Isolation.HIGH_WATERMARK, Isolation.TXN_COMMITTED])
-def test_a_consumer_sees_nothing_past_its_bound(leader, isolation):
-    """R-W-F12, R-W-F13."""
-    assert consume(leader, 27, isolation) == ("ok", b"")
-    assert consume(leader, 31, isolation) == ("OFFSET_OUT_OF_RANGE", b"")
-    said, records = consume(leader, 20, isolation)
-    assert said == "ok"
-    assert [header.base_offset for _, header in iterate_batches(records)] == [20, 21, 22, 23, 24]
 
 
 def test_a_consumer_is_fenced_and_told_of_divergence_too(leader):

@@ -20,12 +20,6 @@ def leader(tmp_path: Path) -> PartitionLeader:
     return leader
 
 
-def test_it_resigns_once_all_who_could_lead_are_silent_isr_20(leader):
-    assert should_resign(leader, OTHERS, OTHERS, NOW_MS)
-    assert not should_resign(leader, OTHERS, OTHERS - {2}, NOW_MS), "2 is heard"
-    assert not should_resign(leader, OTHERS - {3}, OTHERS, NOW_MS), "3 is fenced, and 2 alone could commit nothing"
-
-
 def test_at_the_beginning_of_an_epoch_they_have_not_had_the_time_to_speak_isr_20_st_11(leader):
     assert not should_resign(leader, OTHERS, OTHERS, NOW_MS - 1)
 

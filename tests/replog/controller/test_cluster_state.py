@@ -50,32 +50,10 @@ def test_a_stale_heartbeat_does_not_keep_the_session_alive(three, refused):
     assert three.do(three.state.fence_next_expired(three.now_ms)) == 11
 
 
-def test_ct_4_a_broker_is_unfenced_only_once_it_has_applied_its_own_registration(cluster):
-    """CT-4."""
-    epoch = cluster.register(1)
-    behind = cluster.heartbeat(1, version=epoch - 1)
-    assert (behind.is_caught_up, behind.is_fenced) == (False, True)
-    waiting = cluster.heartbeat(1, fence=True)
-    assert (waiting.is_caught_up, waiting.is_fenced) == (True, True)
-    running = cluster.heartbeat(1)
-    assert (running.is_caught_up, running.is_fenced, running.should_shutdown) == (True, False, False)
-
-
 @pytest.mark.parametrize(("version", "code"), [(-1, "INVALID_REQUEST"), (10**6, "NOT_CONTROLLER")])
 def test_a_heartbeat_with_an_impossible_metadata_version_is_refused(three, refused, version, code):
     with refused(ErrorCode[code], str(version)):
         three.heartbeat(11, version=version)
-
-
-def test_ct_6_a_broker_is_fenced_after_a_session_without_a_heartbeat_and_not_before(three):
-    """CT-6."""
-    three.now_ms += 8999
-    assert three.do(three.state.fence_next_expired(three.now_ms)) is None
-    three.heartbeat(11)
-    three.heartbeat(12)
-    three.now_ms += 1
-    assert three.do(three.state.fence_next_expired(three.now_ms)) == 13
-    assert three.do(three.state.fence_next_expired(three.now_ms)) is None
 
 
 def test_ct_6_kafka_13173_brokers_that_expire_together_are_fenced_one_by_one_in_expiry_order(three):

@@ -190,23 +190,6 @@ def test_isr_16_a_leader_is_told_of_eligible_leaders_by_the_minimum_that_holds_h
     assert tuple(accepted.state.elr) == cluster.partition().elr == (12, 13)
 
 
-@pytest.mark.parametrize(
-    "setting", [{"unclean_leader_election_enable": "true"}, {"unclean_recovery_strategy": "AGGRESSIVE"}]
-)
-def test_ct_12_allowing_unclean_elections_holds_them_at_the_next_look(three, setting):
-    """CT-12, CT-31: a second later, where the wait has been over for long."""
-    three.alter(11, three.item([11, 12]))
-    three.expire(12)
-    three.expire(11)
-    three.recover()
-    three.now_ms += 9000
-    three.recover()
-    assert three.partition().leader == -1
-    alter(three, **setting)
-    three.do(three.state.recover(three.now_ms))
-    assert (three.partition().leader, three.partition().isr, three.partition().recovering) == (13, (13,), True)
-
-
 def test_brokers_settings_are_set_and_deleted_one_by_one(three):
     alter_broker(three, leader_replication_throttled_rate="1000", follower_replication_throttled_rate="2000")
     answer = alter_broker(three, delete=["leader.replication.throttled.rate"])

@@ -62,22 +62,6 @@ def test_every_refusal_names_the_partition_and_the_reason(three):
     assert len(result.error.message) < 400
 
 
-def test_ct_12_a_topic_may_refuse_what_the_controller_allows(make_cluster):
-    """CT-12."""
-    cluster = make_cluster(unclean_leader_election_enable=True).start(11, 12, 13)
-    cluster.assigned("t", [11, 12, 13])
-    cluster.assigned("safe", [11, 12, 13], configs={"unclean.leader.election.enable": "false"})
-    for topic in ("t", "safe"):
-        cluster.alter(11, cluster.item([11, 12], topic=topic))
-    cluster.expire(12)
-    cluster.expire(11)
-    cluster.recover()
-    cluster.now_ms += 9000
-    cluster.recover()
-    assert cluster.partition("safe").leader == -1
-    assert (cluster.partition("t").leader, cluster.partition("t").recovering) == (13, True)
-
-
 def test_ct_30_who_is_not_there_is_waited_for_one_session_where_recovery_is_aggressive(make_cluster):
     """CT-12, CT-31."""
     bold = make_cluster(unclean_recovery_strategy="AGGRESSIVE").start(11, 12, 13)
@@ -106,14 +90,6 @@ def all_were_killed(cluster):
     assert cluster.partition().leader == -1, "12 is eligible"
     cluster.come_back(12, clean=False)
     assert (cluster.partition().isr, cluster.partition().elr) == ((), ())
-
-
-def test_ct_29_when_all_were_killed_the_one_that_goes_furthest_leads(three):
-    """CT-30: not 11, though it led last and comes first."""
-    all_were_killed(three)
-    assert three.partition().leader == -1, "nobody is elected by an event"
-    three.recover()
-    assert (three.partition().leader, three.partition().isr, three.partition().recovering) == (12, (12,), True)
 
 
 def test_ct_29_what_a_process_said_counts_no_longer_than_it_lives(three):

@@ -40,14 +40,6 @@ def test_ct_20_a_broker_that_is_stopped_may_get_replicas_once_it_has_joined(clus
     assert {len(state.replicas) for state in cluster.image.partitions.values()} == {3}
 
 
-def test_ct_20_one_that_never_joined_is_no_reason_to_make_more_replicas_than_brokers(flooded, refused):
-    """CT-20."""
-    with refused(
-        ErrorCode.INVALID_REPLICATION_FACTOR, "4 needs as many", "3 of 6 that are registered have been active"
-    ):
-        flooded.create("t", replication_factor=4)
-
-
 def test_nobody_places_replicas_by_hand_on_a_broker_that_never_joined(flooded, refused):
     with refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "broker 100 has never been active"):
         flooded.assigned("t", [1, 2, 100])
@@ -69,13 +61,6 @@ def test_the_next_controller_gives_those_that_register_just_now_one_more_session
     candidate.state.load([change_of(record_of(change)) for change in flooded.history], candidate.now_ms)
     assert candidate.do(candidate.state.forget_unused(candidate.now_ms + 8999)) == []
     assert candidate.do(candidate.state.forget_unused(candidate.now_ms + 9000)) == list(FAKE)
-
-
-def test_a_broker_that_joined_stays_registered_however_long_it_is_away(cluster):
-    cluster.start(1, 2)
-    cluster.expire(2)
-    cluster.now_ms += 10**9
-    assert cluster.do(cluster.state.forget_unused(cluster.now_ms)) == []
 
 
 def test_a_stopped_broker_of_an_earlier_release_has_joined_if_it_has_replicas(three):

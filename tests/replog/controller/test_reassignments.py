@@ -225,13 +225,3 @@ def test_an_unclean_restart_of_an_added_replica_in_sync_takes_it_out_again(five)
     state = five.partition()
     assert 14 not in state.isr
     assert (state.adding, state.removing) == ((14, 15), (11,))
-
-
-def test_a_reassignment_outlives_the_controller(five):
-    """CT-14."""
-    alter(five, ("t", 0, [12, 13, 14]))
-    state = five.partition()
-    five.state = type(five.state)(five.config, None)
-    five.state.load(five.history, five.now_ms)
-    assert five.partition() == state
-    assert state.reassigning

@@ -32,18 +32,6 @@ def test_a_followers_append_waits_for_no_disk_and_a_flush_saves_the_epoch_first(
     assert on_disk(tmp_path) == ((3, 0), (5, 2))
 
 
-def test_what_a_crash_leaves_out_is_read_from_the_batches(tmp_path):
-    log = open_log(tmp_path)
-    follow(log, 3, 4)
-    log.epochs.save()
-    follow(log, 5, 2)
-    follow(log, 6)
-    log.abandon()
-    assert on_disk(tmp_path) == ((3, 0),)
-    again = Log.open(tmp_path, config(), clean=False)
-    assert again.epochs.entries == on_disk(tmp_path) == ((3, 0), (5, 4), (6, 6))
-
-
 def test_what_a_crash_leaves_too_much_of_is_not_believed(tmp_path):
     """The batches of epoch 5 were another leader's, and none of them is there any more."""
     log = open_log(tmp_path)

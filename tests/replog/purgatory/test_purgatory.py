@@ -132,13 +132,6 @@ def test_either_the_event_or_the_deadline_wins(purgatory, event_first, expiratio
     assert (operation.completions, operation.expirations) == (1, expirations)
 
 
-def test_a_satisfied_operation_does_not_wait(purgatory):
-    """R-W-G6."""
-    operation = Waits(ready=True)
-    assert purgatory.complete_or_watch(operation, ["key"], 0)
-    assert (purgatory.size, purgatory.delayed, purgatory.next_deadline_ms()) == (0, 0, None)
-
-
 def test_an_answer_that_completes_its_own_operation_is_given_once(purgatory):
     """R-W-G4, PG-1: a response may cause the next request, and that the same event."""
 
@@ -175,15 +168,6 @@ def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3(purga
     assert order == ["completed", "expired"]
 
 
-def test_an_operation_is_watched_under_every_key_and_checked_pg_5(purgatory):
-    for key in ("a", "b", "c"):
-        operation = Waits()
-        purgatory.complete_or_watch(operation, ["a", "b", "c"], 0)
-        assert operation.checks == 1
-        operation.ready = True
-        assert purgatory.check([key]) == 1
-
-
 def test_the_check_of_one_operation_may_check_others_pg_7(purgatory):
     """Kafka's would each hold a lock that the other's check wants; here there is none to hold."""
     first, second = Waits(), Waits()
@@ -215,21 +199,6 @@ def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8(purgatory):
     assert (operation.completions, operation.expirations, purgatory.size) == (1, 1, 0)
 
 
-def test_a_walk_drops_what_is_complete_and_counts_what_it_completed(purgatory):
-    """PG-9."""
-    done_before, ready, waits = Waits(), Waits(), Waits()
-    for operation in (done_before, ready, waits):
-        purgatory.complete_or_watch(operation, ["key"], 0)
-    done_before.force_complete()
-    ready.ready = True
-    assert purgatory.check(["key"]) == 1
-    assert (purgatory.size, done_before.checks) == (1, 1)
-    assert purgatory.check(["a key that nobody waits under"]) == 0
-    waits.ready = True
-    assert purgatory.check(["key"]) == 1
-    assert not purgatory._watchers, "an emptied list is not kept"
-
-
 def test_purgatories_of_different_kinds_do_not_know_each_other():
     """PG-14."""
     produces, fetches = Purgatory[str](), Purgatory[str]()
@@ -239,16 +208,6 @@ def test_purgatories_of_different_kinds_do_not_know_each_other():
     produce.ready = fetch.ready = True
     assert fetches.check(["t-0"]) == 1
     assert (produce.completed, fetch.completed) == (False, True)
-
-
-def test_nothing_expires_early_and_deadlines_come_in_order_pg_19(purgatory):
-    late, early = Waits(500), Waits(200)
-    purgatory.complete_or_watch(late, ["key"], 1000)
-    purgatory.complete_or_watch(early, ["key"], 1000)
-    assert purgatory.next_deadline_ms() == 1200
-    assert purgatory.expire(1199) == 0
-    assert purgatory.expire(1200) == 1
-    assert (early.completions, late.completions, purgatory.next_deadline_ms()) == (1, 0, 1500)
 
 
 @pytest.mark.parametrize("delay_ms", [0, 19, 20, 399, 450, 8437, 30000])

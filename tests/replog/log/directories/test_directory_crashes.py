@@ -75,44 +75,26 @@ def every_crash(
     raise AssertionError("the work never ends")
 
 
+def swapping(directories: LogManager, target: Path) -> Callable[[], object]:
+    move(directories, TP, str(target))
+    copied(directories)
+    return lambda: swapped(directories)
+
+
+def copying(directories: LogManager, target: Path) -> Callable[[], object]:
+    return lambda: (move(directories, TP, str(target)), copied(directories, slice_bytes=10_000), swapped(directories))
+
+
+def calling_off(directories: LogManager, target: Path) -> Callable[[], object]:
+    swapping(directories, target)
+    return lambda: (move(directories, TP, str(place(directories))), remove(directories.take_expired(0)))
+
+
 @pytest.mark.usefixtures("quick_disk")
-def test_a_swap_survives_a_crash_between_any_two_changes_of_files(tmp_path):
+@pytest.mark.parametrize(("prepare", "least", "step"), [(swapping, 14, 1), (copying, 54, 3), (calling_off, 7, 1)])
+def test_a_move_survives_a_crash_between_any_two_changes_of_files(tmp_path, prepare, least, step):
     """§7.7."""
-
-    def prepare(directories: LogManager, target: Path) -> Callable[[], object]:
-        move(directories, TP, str(target))
-        copied(directories)
-        return lambda: swapped(directories)
-
-    every_crash(tmp_path, prepare, least=14)
-
-
-@pytest.mark.usefixtures("quick_disk")
-def test_a_copy_survives_a_crash_between_any_two_changes_of_files(tmp_path):
-    def prepare(directories: LogManager, target: Path) -> Callable[[], object]:
-        def work() -> None:
-            move(directories, TP, str(target))
-            copied(directories, slice_bytes=10_000)
-            swapped(directories)
-
-        return work
-
-    every_crash(tmp_path, prepare, least=54, step=3)
-
-
-@pytest.mark.usefixtures("quick_disk")
-def test_calling_a_move_off_survives_a_crash_between_any_two_changes_of_files(tmp_path):
-    def prepare(directories: LogManager, target: Path) -> Callable[[], object]:
-        move(directories, TP, str(target))
-        copied(directories)
-
-        def work() -> None:
-            move(directories, TP, str(place(directories)))
-            remove(directories.take_expired(0))
-
-        return work
-
-    every_crash(tmp_path, prepare, least=7)
+    every_crash(tmp_path, prepare, least, step)
 
 
 def test_each_step_of_a_swap_is_durable_before_the_next(disks, monkeypatch):

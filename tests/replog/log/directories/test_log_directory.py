@@ -74,17 +74,6 @@ def test_a_long_load_says_how_far_it_is(manager, log, monkeypatch):
     assert lines == [f"1 of 1 directories in {manager.path} are loaded"]
 
 
-def test_a_crash_leaves_no_marker(manager, log):
-    manager.checkpoints.write_high_watermarks()
-    manager.abandon()
-    again = open_directory(manager.path)
-    assert (again.clean, again.previous_stop.broker_epoch) == (False, -1)
-    reloaded = again.logs[TP]
-    assert (reloaded.log_end_offset, reloaded.recovery_point) == (8, 0)
-    again.abandon()
-    assert not open_directory(manager.path, load=False).clean
-
-
 def test_clean_or_not_is_said_of_a_directory_and_all_its_partitions(tmp_path):
     """FN-4: after a crash every partition is recovered, even one that was not written to; another disk is not."""
     for disk in ("one", "two"):
@@ -128,15 +117,6 @@ def test_what_was_never_recovered_is_not_marked_clean(manager, log):
     assert (again.clean, again.logs[TP].log_end_offset) == (False, 8)
     again.close(7)
     assert (manager.path / MARKER).exists()
-
-
-def test_a_missing_replica_counts_as_an_unclean_stop(manager, log):
-    """Its data are gone, so this broker may not claim to have what it had (ISR-18)."""
-    append(created(manager, OTHER, ID, config()), PAIR)
-    manager.close(5)
-    (manager.path / "a-b-12").rename(manager.path.parent / "elsewhere")
-    again = open_directory(manager.path)
-    assert (again.clean, again.previous_stop.broker_epoch, set(again.logs)) == (True, -1, {OTHER})
 
 
 def test_a_new_replica_inherits_nothing_from_one_that_was_moved_away(manager, log):
@@ -190,17 +170,6 @@ def test_a_replica_that_no_checkpoint_tells_of_is_made_durable_when_it_is_found(
     with fsyncs() as synced:
         open_directory(manager.path)
     assert str(log.directory / "partition.metadata") not in synced
-
-
-def test_a_replica_does_not_inherit_the_high_watermark_of_a_deleted_one_of_its_name(manager, log):
-    """HW-12: after a crash it would call records committed that nobody else has."""
-    log.update_high_watermark(8)
-    manager.checkpoints.write_high_watermarks()
-    deleted(manager, TP, 0)
-    append(created(manager, TP, b"2" * 16, config()), PAIR)
-    manager.abandon()
-    reloaded = open_directory(manager.path).logs[TP]
-    assert (reloaded.log_end_offset, reloaded.high_watermark) == (2, 0)
 
 
 def test_high_watermarks_may_be_written_by_several_threads_at_once_and_by_none_after_the_end(manager, log):

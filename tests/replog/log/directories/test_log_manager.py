@@ -15,7 +15,7 @@ from replog.log.directories.log_manager import LogManager
 from replog.log.errors import LogStorageError
 from replog.log.files.deletion import remove
 from replog.topic import TopicPartition
-from tests.replog.log.batches import append, client_batch, files_of
+from tests.replog.log.batches import append, client_batch
 from tests.replog.log.directories.moving import (
     CONFIG,
     ID,
@@ -250,18 +250,6 @@ def test_a_moved_log_knows_the_producers_whose_records_were_deleted(disks, clean
     again = start(*disks).logs[TP]
     assert again.append_as_leader(idempotent[1], leader_epoch=0, now_ms=0).first_offset == 1
     assert again.log_end_offset == 40
-
-
-def test_a_copy_from_the_first_offset_has_the_same_files(disks):
-    """Divergence 2."""
-    directories = start(*disks)
-    append(created(directories, TP, ID, CONFIG), *[PAIR] * 30)
-    move(directories, TP, str(disks[1]))
-    copied(directories, slice_bytes=1)
-    log = swapped(directories)
-    (old,) = disks[0].glob("*-delete")
-    assert len(files_of(log.directory)) > 10
-    assert files_of(log.directory) == files_of(old)
 
 
 def test_how_far_a_log_is_clean_goes_with_it(disks):

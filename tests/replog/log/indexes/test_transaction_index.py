@@ -71,37 +71,6 @@ def test_ix_19_truncation_cuts_at_the_first_marker_that_goes(tmp_path, offset, k
     assert list(TransactionIndex(made.path, 0).entries()) == entries[:kept]
 
 
-@pytest.mark.parametrize(
-    ("fetch_offset", "upper", "slots", "complete"),
-    [
-        (0, 5, [0], True),  # the first one ends where everything below 8 is decided
-        (0, 8, [0], True),
-        (0, 9, [0, 1], True),
-        (0, 36, [0, 1], True),
-        (0, 37, [0, 1], True),  # the third begins behind, and says that all before is decided
-        (29, 200, [0, 1, 2], True),
-        (30, 200, [1, 2], True),
-        (75, 300, [2], True),
-        (75, 301, [2], False),
-        (75, 80, [], True),
-        (300, 400, [], False),
-    ],
-)
-def test_ix_19_collecting(tmp_path, fetch_offset, upper, slots, complete):
-    """IX-19, LG-9."""
-    entries = [FIRST, SECOND, AbortedTxn(1, 100, 299, 300)]
-    assert index(tmp_path, *entries).collect(fetch_offset, upper) == ([entries[slot] for slot in slots], complete)
-
-
-def test_a_long_index_is_searched_and_read_in_parts(tmp_path):
-    entries = [AbortedTxn(7, 3 * i, 3 * i + 2, 3 * i + 3) for i in range(1000)]
-    made = index(tmp_path, *entries)
-    assert list(made.entries()) == entries
-    assert list(made.entries(777)) == entries[777:]
-    assert made.collect(1500, 1515) == (entries[500:505], True)
-    made.check(3000)
-
-
 def test_an_index_that_shrank_since_it_was_loaded_is_told(tmp_path):
     made = index(tmp_path, FIRST, SECOND)
     os.truncate(made.path, len(BYTES) - 20)

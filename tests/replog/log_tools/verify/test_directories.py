@@ -8,10 +8,8 @@ from replog.errors import ReplogError
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
-from replog.log.producers.snapshot import format_snapshot, read_snapshot
 from replog.log_tools.verify.paths import path_kind, verify
 from replog.log_tools.verify.segment import Options, VerifiedTotals
-from tests.damage.vocabulary import flip
 from tests.replog.log.batches import config, leader_batch
 from tests.replog.log_tools.verify.directories import (
     FLIGHTS,
@@ -49,26 +47,6 @@ def test_leftovers_and_strays_are_noted(data, flights):
         ("STRAY_DIRECTORY", "lost+found"),
         ("STRAY_SEGMENT", names[5]),
     ]
-
-
-def test_a_snapshot_with_a_wrong_crc(data, flights):
-    """PS-7"""
-    flip(file(flights, 38, "snapshot"), 20)
-    assert [(kind, name) for kind, name, *_ in faults(data)] == [("SNAPSHOT", f"{38:020d}.snapshot")]
-    assert [kind for kind, *_ in faults(file(flights, 38, "snapshot"))] == ["SNAPSHOT"]
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("epoch", 9), ("last_sequence", 30), ("last_offset", 20), ("current_txn_first_offset", 12)]
-)
-def test_a_snapshot_that_says_what_the_batches_do_not(data, flights, field, value):
-    """PS-10: its state follows from the batches; here of one producer, under a right CRC."""
-    path = file(flights, 38, "snapshot")
-    first, *others = read_snapshot(path)
-    path.write_bytes(format_snapshot([first._replace(**{field: value}), *others]))
-    (finding,) = findings_in(data)
-    assert (finding.kind.name, finding.file) == ("SNAPSHOT_STATE", path)
-    assert field in finding.found
 
 
 def test_a_snapshot_beyond_the_log_end_is_noted(data, flights):
