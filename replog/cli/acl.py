@@ -97,9 +97,7 @@ def list_(
     topic: Topics = None,
     cluster: OnCluster = False,
     pattern: Pattern = PatternTypeName.ANY,
-    principal: Annotated[
-        list[str] | None, typer.Option("--principal", metavar="User:NAME", help="Of these only. Repeatable.")
-    ] = None,
+    principal: Annotated[list[str] | None, typer.Option(metavar="User:NAME", help="Of these only. Repeatable.")] = None,
     output: OutputFormat = Format.TABLE,
 ) -> None:
     """List ACLs. `--resource-pattern-type match` with a topic's name lists all that apply to it."""
@@ -195,9 +193,7 @@ def _operations(named: list[str] | None, producer: bool, consumer: bool) -> list
 def client_quota(
     bootstrap: BootstrapServer = None,
     controller: BootstrapController = None,
-    user: Annotated[
-        str, typer.Option("--user", metavar="User:NAME", help="Default: each user without a quota of its own.")
-    ] = "",
+    user: Annotated[str, typer.Option(metavar="User:NAME", help="Default: each user without a quota of its own.")] = "",
     config: Configs = None,
     delete_config: DeleteConfigs = None,
     output: OutputFormat = Format.TABLE,

@@ -11,11 +11,15 @@ from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 
 if TYPE_CHECKING:
-    from replog.client.descriptions import BrokerDescription, LogEnds, ReplicaLogEnd, TopicDescription
+    from replog.client.descriptions import (
+        BrokerDescription,
+        LogEnds,
+        ReplicaDescription,
+        ReplicaLogEnd,
+        TopicDescription,
+    )
 
-ADMIN_TIMEOUT_MS = 10_000
-DESCRIBE_TIMEOUT_S = 10.0  # a broker may take seconds for thousands of replicas
-UNKNOWN_OFFSETS: dict[str, int | None] = {"log_start": None, "high_watermark": None, "log_end": None}
+ADMIN_TIMEOUT_MS = 10_000  # a broker may take seconds for thousands of replicas
 
 T = TypeVar("T")
 SIDES = ("leader", "follower")
@@ -72,14 +76,7 @@ async def not_deleted(admin: Any, topic: str, topic_id: bytes) -> str:
 async def _replicas(admin: Any, topic: str, brokers: set[int]) -> Set[tuple[int, int]]:
     """Return the replicas of the topic on these brokers, as (partition, broker)."""
     asked = [broker for broker in (await admin.describe_cluster()).brokers if broker.broker_id in brokers]
-    return (await offsets_meanwhile(topic, asked)).keys()
-
-
-async def offsets_meanwhile(topic: str, brokers: Iterable[Any]) -> dict[tuple[int, int], dict[str, int | None]]:
-    """Like `replica_offsets`, but Ctrl-C does not wait for it."""
-    from replog.rpc.daemons import of_commands
-
-    return await of_commands.do(lambda: replica_offsets(topic, brokers, lambda _: None))
+    return (await replicas_of(admin, topic, asked)).keys()
 
 
 async def topics_named(admin: Any, topic: str | None) -> Sequence[Any]:
@@ -111,36 +108,36 @@ async def partitions_of(bootstrap: str, topic: str, wanted: int | None) -> list[
         return await named_partitions(admin, topic, None if wanted is None else [wanted])
 
 
-def replica_offsets(
-    topic: str, brokers: Iterable[Any], complain: Callable[[str], None] = note
-) -> dict[tuple[int, int], dict[str, int | None]]:
-    """Ask brokers of a ClusterDescription for the offsets of their replicas, by (partition, broker). It blocks.
+async def each_asked(
+    brokers: Iterable[int], question: Callable[[int], Awaitable[T]]
+) -> tuple[dict[int, T], dict[int, ReplogError]]:
+    """Ask all of these brokers at once. Return the answers, and why the others gave none."""
+    import asyncio
 
-    `complain` is called for each broker that does not answer."""
-    from replog.local_cluster import probe
-    from replog.rpc.limits import MAX_ANSWER_BYTES
-    from replog.rpc.methods import Inspection
-    from replog.rpc.transports import client_tls
-    from replog.rpc.v1 import inspection_pb2
+    answers: dict[int, T] = {}
+    errors: dict[int, ReplogError] = {}
 
-    offsets: dict[tuple[int, int], dict[str, int | None]] = {}
-    request = inspection_pb2.DescribeReplicasRequest(topic=topic, max_bytes=MAX_ANSWER_BYTES, without_segments=True)
-    tls = client_tls()
-    for broker in brokers:
-        if broker.fenced:
-            continue
+    async def asked(broker: int) -> None:
         try:
-            answer = probe.call(broker.address, Inspection["describe_replicas"], request, DESCRIBE_TIMEOUT_S, tls)
+            answers[broker] = await question(broker)
         except ReplogError as error:
-            complain(f"no offsets from broker {broker.broker_id}: {error.message}")
-            continue
-        for replica in answer.replicas:
-            offsets[replica.partition, broker.broker_id] = {
-                "log_start": replica.log_start_offset,
-                "high_watermark": replica.high_watermark,
-                "log_end": replica.log_end_offset,
-            }
-    return offsets
+            errors[broker] = error
+
+    await asyncio.gather(*map(asked, brokers))
+    return answers, errors
+
+
+async def replicas_of(
+    admin: Any, topic: str, brokers: Iterable["BrokerDescription"], complain: Callable[[str], None] = lambda _: None
+) -> "dict[tuple[int, int], ReplicaDescription]":
+    """Ask brokers for their replicas of the topic, by (partition, broker). `complain` hears who does not answer."""
+    serving = sorted(broker.broker_id for broker in brokers if not broker.fenced)
+    answers, errors = await each_asked(serving, lambda broker: admin.describe_replicas(broker, topic))
+    for broker, error in errors.items():
+        complain(f"no offsets from broker {broker}: {error.message}")
+    return {
+        (tp.partition, broker): replica for broker, told in answers.items() for tp, replica in told.replicas.items()
+    }
 
 
 def throttles(topics: Iterable["TopicDescription"], brokers: Iterable["BrokerDescription"]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replog.cli.asking import ask, by_hand, throttles
+from replog.cli.asking import ask, by_hand, each_asked, throttles
 from replog.cli.options import BootstrapServer, ClusterDirectory, OutputFormat, seconds
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND, end_in_order
@@ -228,18 +228,11 @@ async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:
 
 async def _log_dirs(admin: "Admin", brokers: Sequence[int]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row for each directory, and why those of some brokers are not known."""
-    import asyncio
-
-    rows: list[dict[str, Any]] = []
+    answers, errors = await each_asked(brokers, lambda broker: admin.describe_log_dirs([broker]))
     faults: dict[str, list[str]] = {}
-    answers = await asyncio.gather(*(admin.describe_log_dirs([b]) for b in brokers), return_exceptions=True)
-    for broker, answer in zip(brokers, answers, strict=True):
-        if isinstance(answer, ReplogError):
-            faults.setdefault(answer.message, []).append(str(broker))
-        elif isinstance(answer, BaseException):
-            raise answer
-        else:
-            rows += [log_dir_row(broker, directory) for directory in answer[broker]]
+    for broker, error in sorted(errors.items()):
+        faults.setdefault(error.message, []).append(str(broker))
+    rows = [log_dir_row(broker, directory) for broker in sorted(answers) for directory in answers[broker][broker]]
     return rows, [f"no log directories of broker {', '.join(who)}: {why}" for why, who in faults.items()]
 
 

@@ -52,7 +52,6 @@ def consume(
     print_: Annotated[
         str,
         typer.Option(
-            "--print",
             metavar="FIELD,…",
             help="Instead, as Kafka's console consumer: these of timestamp, partition, offset, headers, key, value.",
         ),

@@ -54,7 +54,7 @@ def format_store(
     override: Overrides = None,
     cluster_id: Annotated[
         str | None,
-        typer.Option("--cluster-id", metavar="ID", help="A new cluster's id; else its certificate's, or a random one."),
+        typer.Option(metavar="ID", help="A new cluster's id; else its certificate's, or a random one."),
     ] = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Leave a store that is there as it is, and exit with 0.")
@@ -135,7 +135,7 @@ def backup(
     config: ConfigFile = None,
     override: Overrides = None,
     to: Annotated[
-        Path, typer.Option("--to", metavar="DIR", file_okay=False, writable=True, help="Where the copy goes.")
+        Path, typer.Option(metavar="DIR", file_okay=False, writable=True, help="Where the copy goes.")
     ] = Path(),
 ) -> None:
     """Copy the metadata store as it is at one moment, also while the controller runs; prints the file.
@@ -164,9 +164,7 @@ def backup(
 @app.command()
 def restore(
     replica: Replicas,
-    from_older_copy: Annotated[
-        Path, typer.Option("--from-older-copy", metavar="FILE", help="The newest copy of the store that there is.")
-    ],
+    from_older_copy: Annotated[Path, typer.Option(metavar="FILE", help="The newest copy of the store that there is.")],
     config: ConfigFile = None,
     override: Overrides = None,
     without: Annotated[

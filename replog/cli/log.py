@@ -127,7 +127,7 @@ def rebuild_index(
 @app.command("set-topic-id")
 def set_topic_id(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Partition directories of one topic.")],
-    topic_id: Annotated[str, typer.Option("--topic-id", help="As `replog topic describe` shows it, or in base64.")],
+    topic_id: Annotated[str, typer.Option(help="As `replog topic describe` shows it, or in base64.")],
 ) -> None:
     """Write a lost or damaged `partition.metadata` again: which topic the replica belongs to.
 

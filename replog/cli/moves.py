@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
 
-from replog.cli.asking import by_hand, offsets_meanwhile
+from replog.cli.asking import by_hand, each_asked, replicas_of
 from replog.cli.reassignment_plan import Assignment, Planner, assignment_of
 from replog.client import Admin, ReplicaInfo, TopicDescription
 from replog.client.descriptions import PartitionDescription
@@ -140,8 +140,8 @@ async def _how_far(admin: Admin, tp: TopicPartition, target: Sequence[int]) -> s
     """Say how far each broker of the target is that is not in sync yet."""
     description = (await admin.describe_topic(tp.topic)).partitions[tp.partition]
     brokers = (await admin.describe_cluster()).brokers
-    offsets = await offsets_meanwhile(tp.topic, brokers)
-    ends = {broker: its["log_end"] or 0 for (partition, broker), its in offsets.items() if partition == tp.partition}
+    replicas = await replicas_of(admin, tp.topic, brokers)
+    ends = {b: replica.log_end_offset for (partition, b), replica in replicas.items() if partition == tp.partition}
     end = ends.get(description.leader)
     missing = [broker for broker in target if broker not in description.isr]
     of = f" of {end:,}" if end is not None else ""
@@ -225,18 +225,14 @@ class Nearing:
         self, brokers: Collection[int], topics: Collection[TopicDescription]
     ) -> dict[tuple[int, TopicPartition], int]:
         names = [topic.topic for topic in topics]
-        asked = (self._admin.describe_log_dirs([broker], names) for broker in brokers)
-        sizes = {}
-        for answer in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(answer, ReplogError):
-                continue
-            if isinstance(answer, BaseException):
-                raise answer
-            for broker, directories in answer.items():
-                for tp, info in (replica for directory in directories for replica in directory.replicas):
-                    if not info.is_future:
-                        sizes[broker, tp] = info.size
-        return sizes
+        answers, _ = await each_asked(brokers, lambda broker: self._admin.describe_log_dirs([broker], names))
+        return {
+            (broker, tp): info.size
+            for broker, answer in answers.items()
+            for directory in answer[broker]
+            for tp, info in directory.replicas
+            if not info.is_future
+        }
 
 
 def _point(broker: int, its: Coming, sizes: Mapping[tuple[int, TopicPartition], int], now_s: float) -> Point | None:

@@ -25,10 +25,10 @@ Partitions = Annotated[list[int] | None, number("--partition", metavar="N", help
 
 @offsets_app.command()
 def get(
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Default: all topics.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="NAME", help="Default: all topics.")] = None,
     partition: Partitions = None,
     time: Annotated[
-        str, typer.Option("--time", metavar="WHEN", help="`latest`, `earliest`, or milliseconds since 1970.")
+        str, typer.Option(metavar="WHEN", help="`latest`, `earliest`, or milliseconds since 1970.")
     ] = "latest",
     bootstrap: BootstrapServer = None,
     output: OutputFormat = Format.TABLE,
@@ -56,10 +56,10 @@ def get(
 
 @records_app.command()
 def delete(
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="NAME", help="The topic.")] = None,
     partition: Partitions = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="OFFSET", help="Delete what is before it; `end`: all there is.")
+        str | None, typer.Option(metavar="OFFSET", help="Delete what is before it; `end`: all there is.")
     ] = None,
     file: Annotated[
         Path | None,

@@ -112,7 +112,7 @@ def _confirmed(bootstrap: str | None, described: dict[Any, Any], chosen: list[An
 
 @app.command()
 def reassign(
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="One partition: its topic.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="NAME", help="One partition: its topic.")] = None,
     partition: Annotated[int | None, number(metavar="N", help="Which of its partitions.")] = None,
     replicas: Annotated[
         str | None, typer.Option(metavar="ID,ID,…", help="The brokers it moves to; the first one is preferred leader.")

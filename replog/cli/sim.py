@@ -36,13 +36,11 @@ SWARM = ProfileName("swarm")
 
 @app.command()
 def run(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=MAX_LONG, help="How many.")] = 100,
-    first_seed: Annotated[int, typer.Option("--first-seed", min=0, max=MAX_LONG, help="The others follow it.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=MAX_LONG, help="How many.")] = 100,
+    first_seed: Annotated[int, typer.Option(min=0, max=MAX_LONG, help="The others follow it.")] = 1,
     profile: ProfileOption = SWARM,
-    jobs: Annotated[int, typer.Option("--jobs", min=1, max=256, help="How many at a time.")] = 2,
-    keep: Annotated[
-        Path | None, typer.Option("--keep", help="A directory for the disks and traces of seeds that fail.")
-    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="How many at a time.")] = 2,
+    keep: Annotated[Path | None, typer.Option(help="A directory for the disks and traces of seeds that fail.")] = None,
     output: OutputFormat = Format.TABLE,
 ) -> None:
     """Run many seeds. Each is a cluster of its own, with its own topics, clients, faults and end.
@@ -58,10 +56,10 @@ def run(
 
 @app.command()
 def replay(
-    seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_LONG, help="The seed.")],
+    seed: Annotated[int, typer.Option(min=0, max=MAX_LONG, help="The seed.")],
     profile: ProfileOption = SWARM,
     messages: Annotated[bool, typer.Option("--messages", help="Print every message between processes too.")] = False,
-    keep: Annotated[Path | None, typer.Option("--keep", help="A directory for its disks at the end.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="A directory for its disks at the end.")] = None,
 ) -> None:
     """Run one seed again and print its trace: an aligned line for each event. It is the same every time.
 

@@ -19,7 +19,7 @@ Authority = Annotated[
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to make it.")],
     cluster_id: Annotated[
-        str | None, typer.Option("--cluster-id", metavar="ID", help="Of a cluster that there is; else a new id.")
+        str | None, typer.Option(metavar="ID", help="Of a cluster that there is; else a new id.")
     ] = None,
 ) -> None:
     """Make an authority for five years, and print the id of the cluster that its certificates are for.
@@ -46,7 +46,7 @@ def issue(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The broker's node.id, or a name.")],
     authority: Authority = Path(),
     host: Annotated[
-        list[str] | None, typer.Option("--host", metavar="NAME|ADDRESS", help="How others reach it; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME|ADDRESS", help="How others reach it; may be repeated.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of one that is there.")] = False,
 ) -> None:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from replog.cli.asking import (
-    UNKNOWN_OFFSETS,
     ask,
     by_hand,
     how_far,
     log_ends_of,
     not_deleted,
     not_led,
-    replica_offsets,
+    replicas_of,
     throttles,
     topics_named,
 )
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
 app = App(help="Create, list, describe, alter and delete topics.")
 
 MAX_WAITING_SHOWN = 20  # partitions that wait until replicas say how far they go
+OFFSETS = {"log_start": "log_start_offset", "high_watermark": "high_watermark", "log_end": "log_end_offset"}
 PASSING = ("adding", "removing", "throttle")  # columns that are left out if they are empty in every row
 
 TopicName = Annotated[str, typer.Option("--topic", metavar="NAME", help="Letters, digits, '.', '_' and '-'; 1 to 249.")]
@@ -107,7 +107,7 @@ def list_(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TABLE
 
 @app.command()
 def describe(
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Default: all topics.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="NAME", help="Default: all topics.")] = None,
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated-partitions", help="Only those with a replica out of sync.")
     ] = False,
@@ -137,20 +137,21 @@ def describe(
     chosen = under_replicated, unavailable, under_min_isr, at_min_isr
     conditions = [condition for condition, is_chosen in zip(CONDITIONS, chosen, strict=True) if is_chosen]
 
-    async def described(admin: Any) -> tuple[Any, Any, Any]:
+    async def described(admin: Any) -> tuple[Any, Any, Any, Any]:
         topics = await topics_named(admin, topic)
         waiting = [TopicPartition(t.topic, p.partition) for t in topics for p in t.partitions if p.is_uncertain]
-        log_ends = await log_ends_of(admin, waiting)
-        return topics, (await admin.describe_cluster()).brokers, log_ends
+        log_ends, brokers = await log_ends_of(admin, waiting), (await admin.describe_cluster()).brokers
+        return topics, brokers, log_ends, {} if topic is None else await replicas_of(admin, topic, brokers, note)
 
-    topics, brokers, log_ends = ask(bootstrap, described)
+    topics, brokers, log_ends, replicas = ask(bootstrap, described)
     rows = partition_rows(topics, conditions)
     if topic is not None:
         note(f"topic {topic}, id {topics[0].topic_id.hex()}, {settings_line(topics[0].configs)}")
         if throttles(topics, ())["topics"]:
             note(by_hand(topics, brokers))
-        offsets = replica_offsets(topic, brokers)
-        rows = [row | offsets.get((row["partition"], row["leader"]), UNKNOWN_OFFSETS) for row in rows]
+        for row in rows:
+            leading = replicas.get((row["partition"], row["leader"]))
+            row |= {column: getattr(leading, field, None) for column, field in OFFSETS.items()}
     if rows or output is Format.JSON:
         usual = [name for name in rows[0] if name not in PASSING or any(row[name] for row in rows)] if rows else []
         print_rows(rows, usual, output)

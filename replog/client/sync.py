@@ -130,8 +130,8 @@ class SyncAdmin(Blocking[Admin], of=Admin):
         return self._run(lambda: self._client.alter_replica_log_dirs(broker_id, moves))
     def describe_log_dirs(self, broker_ids: Sequence[int], topics: Sequence[str]=()) -> dict[int, tuple[LogDirDescription, ...]]:
         return self._run(lambda: self._client.describe_log_dirs(broker_ids, topics))
-    def describe_replicas(self, broker_id: int) -> BrokerReplicas:
-        return self._run(lambda: self._client.describe_replicas(broker_id))
+    def describe_replicas(self, broker_id: int, topic: str='') -> BrokerReplicas:
+        return self._run(lambda: self._client.describe_replicas(broker_id, topic))
     def create_acls(self, acls: Iterable[Acl]) -> int:
         return self._run(lambda: self._client.create_acls(acls))
     def delete_acls(self, filters: Iterable[AclFilter]) -> int:

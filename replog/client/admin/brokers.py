@@ -107,9 +107,9 @@ class Brokers(Calls):
             described[broker_id] = tuple(map(_log_dir, response.log_dirs))
         return described
 
-    async def describe_replicas(self, broker_id: int) -> BrokerReplicas:
-        """Return this broker's replicas of topics that this client may describe."""
-        request = inspection_pb2.DescribeReplicasRequest(without_segments=True, max_bytes=MAX_ANSWER_BYTES)
+    async def describe_replicas(self, broker_id: int, topic: str = "") -> BrokerReplicas:
+        """Return this broker's replicas of the topic, or else of all topics, that this client may describe."""
+        request = inspection_pb2.DescribeReplicasRequest(topic=topic, without_segments=True, max_bytes=MAX_ANSWER_BYTES)
         response = await self._ask_broker(broker_id, Inspection["describe_replicas"], request)
         replicas = {partition_of(replica): _replica(replica) for replica in response.replicas}
         return BrokerReplicas(replicas, response.longest_step_us / 1e6)
