@@ -52,6 +52,7 @@ def consume(
     print_: Annotated[
         str,
         typer.Option(
+            "--print",
             metavar="FIELD,…",
             help="Instead, as Kafka's console consumer: these of timestamp, partition, offset, headers, key, value.",
         ),

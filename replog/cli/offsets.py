@@ -1,6 +1,5 @@
 """`replog offsets get` and `replog records delete`: the ends of partitions, and moving their beginning."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,7 +7,7 @@ import typer
 
 from replog.cli.asking import ask, named_partitions
 from replog.cli.options import BootstrapServer, OutputFormat, check, number
-from replog.cli.reassignment_plan import is_number
+from replog.cli.reassignment_plan import by_partition, is_number
 from replog.command.app import App
 from replog.command.output import Format, print_rows
 from replog.config.properties import MAX_LONG, number_in
@@ -105,23 +104,8 @@ def delete(
 
 def offsets_of(text: str, source: str) -> dict[TopicPartition, int]:
     """Parse the file of kafka-delete-records.sh. Raises INVALID_REQUEST."""
-    try:
-        rows = [
-            (TopicPartition(row["topic"], row["partition"]), row["offset"]) for row in json.loads(text)["partitions"]
-        ]
-        for tp, offset in rows:
-            if (
-                not isinstance(tp.topic, str)
-                or not is_number(tp.partition)
-                or type(offset) is not int
-                or not -1 <= offset < 2**63
-            ):
-                raise ValueError(f"{tp} before {offset!r} is no partition with its offset")
-        if len(offsets := dict(rows)) != len(rows):
-            raise ValueError("a partition is named twice")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ErrorCode.INVALID_REQUEST.error(
-            f'{source} names no offsets ({error}); it looks like {{"partitions": [{{"topic": "t", "partition": 0, '
-            '"offset": 42}], "version": 1}'
-        ) from None
-    return offsets
+
+    def offset(row: Any) -> int | None:
+        return int(row["offset"]) if is_number(row["offset"], END, MAX_LONG) else None
+
+    return by_partition(text, f"{source} names no offsets", "offset", "42", offset)

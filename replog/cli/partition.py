@@ -168,26 +168,39 @@ def reassign(
     check(throttle is None or not (cancel or generate or verify), "leave --throttle out: nothing begins to move")
     if topic is not None:
         check(partition is not None, "name the --partition, too")
+        check((replicas is None) == cancel, "use either --replicas or --cancel")
         assert partition is not None
-        _reassign_one(TopicPartition(topic, partition), replicas, cancel, wait, timeout, throttle, bootstrap)
+        tp = TopicPartition(topic, partition)
+        if replicas is None:
+            (error,) = ask(bootstrap, lambda admin: admin.alter_partition_reassignments({tp: None})).values()
+            if error is not None:
+                raise error
+            note(f"the move of {tp} is cancelled")
+            return
+        wanted: Assignment = {tp: _brokers(replicas)}
     elif plan is not None:
         wanted = from_json(plan.read_text(errors="replace"), str(plan))
-        if verify:
-            _verify(wanted, bootstrap)
-        elif cancel:
-            from replog.cli.moves import cancel_moves
-
-            cancelled = ask(bootstrap, lambda admin: cancel_moves(admin, wanted))
-            note(f"{cancelled} moves are cancelled")
-        else:
-            _move(wanted, wait, timeout, throttle, bootstrap)
     else:
         wanted = ask(bootstrap, lambda admin: generated(admin, from_broker))
-        if generate:
-            print(to_json(wanted))
-            note(f"a plan of {len(wanted)} moves; carry it out with: replog partition reassign --plan FILE --wait")
-        else:
-            _move(wanted, wait, timeout, throttle, bootstrap)
+    if verify:
+        rows = ask(bootstrap, lambda admin: progress_of(admin, wanted))
+        print_rows(rows, ("topic", "partition", "wanted", "replicas", "progress"), Format.TABLE)
+        if any(row["progress"] != "done" for row in rows):
+            raise typer.Exit(PROBLEM_FOUND)
+    elif cancel:
+        from replog.cli.moves import cancel_moves
+
+        cancelled = ask(bootstrap, lambda admin: cancel_moves(admin, wanted))
+        note(f"{cancelled} moves are cancelled")
+    elif generate:
+        print(to_json(wanted))
+        note(f"a plan of {len(wanted)} moves; carry it out with: replog partition reassign --plan FILE --wait")
+    else:
+        ask(bootstrap, lambda admin: _moved(admin, wanted, wait, timeout, throttle or 0))
+        told = f"{len(wanted)} partitions {'are where the plan has them' if wait else 'move'}"
+        for tp, target in wanted.items() if len(wanted) == 1 else ():
+            told = f"{tp} {'is on' if wait else 'moves to'} brokers {','.join(map(str, target))}"
+        note(f"{told}; what was before is on stdout")
 
 
 async def generated(admin: "Admin", from_broker: int | None) -> Assignment:
@@ -201,31 +214,20 @@ async def generated(admin: "Admin", from_broker: int | None) -> Assignment:
     return Planner(assignment_of(topics, brokers, from_broker), brokers).leave([from_broker])
 
 
-def _move(wanted: Assignment, wait: bool, timeout: float, throttle: int | None, bootstrap: str | None) -> None:
+async def _moved(admin: "Admin", wanted: Assignment, wait: bool, timeout: float, throttle: int) -> None:
     from replog.cli.moves import carry_out, order, wait_until_known
 
-    async def moved(admin: Any) -> None:
-        there = assignment_of(await admin.describe_topics())
-        print(to_json({tp: there[tp] for tp in wanted if tp in there}))
-        if wait:
-            missing = await carry_out(admin, wanted, timeout, throttle or 0)
-            await wait_until_known(admin, wanted)
-        else:
-            missing = await order(admin, wanted, throttle or 0)
-        if missing := missing - there.keys():
-            raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
-                f"there is no partition {min(missing)} (not there: {len(missing)} of {len(wanted)} partitions)"
-            )
-
-    ask(bootstrap, moved)
-    note(f"{len(wanted)} partitions {'are where the plan has them' if wait else 'move'}; what was before is on stdout")
-
-
-def _verify(wanted: Assignment, bootstrap: str | None) -> None:
-    rows = ask(bootstrap, lambda admin: progress_of(admin, wanted))
-    print_rows(rows, ("topic", "partition", "wanted", "replicas", "progress"), Format.TABLE)
-    if any(row["progress"] != "done" for row in rows):
-        raise typer.Exit(PROBLEM_FOUND)
+    there = assignment_of(await admin.describe_topics())
+    print(to_json({tp: there[tp] for tp in wanted if tp in there}))
+    if wait:
+        missing = await carry_out(admin, wanted, timeout, throttle)
+        await wait_until_known(admin, wanted)
+    else:
+        missing = await order(admin, wanted, throttle)
+    if missing := missing - there.keys():
+        raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(
+            f"there is no partition {min(missing)} (not there: {len(missing)} of {len(wanted)} partitions)"
+        )
 
 
 async def progress_of(admin: "Admin", wanted: Assignment) -> list[dict[str, Any]]:
@@ -240,36 +242,7 @@ async def progress_of(admin: "Admin", wanted: Assignment) -> list[dict[str, Any]
     return rows
 
 
-def _reassign_one(
-    tp: TopicPartition,
-    replicas: str | None,
-    cancel: bool,
-    wait: bool,
-    timeout: float,
-    throttle: int | None,
-    bootstrap: str | None,
-) -> None:
-    check((replicas is None) == cancel, "use either --replicas or --cancel")
-    target = None if replicas is None else _brokers(replicas)
-
-    async def moved(admin: Any) -> None:
-        error = (await admin.alter_partition_reassignments({tp: target}, throttle or 0))[tp]
-        if error is not None:
-            raise error
-        if target is not None and wait:
-            from replog.cli.moves import carry_out, wait_until_known
-
-            await carry_out(admin, {tp: target}, timeout, throttle or 0)
-            await wait_until_known(admin, {tp: target})
-
-    ask(bootstrap, moved)
-    if target is None:
-        note(f"the move of {tp} is cancelled")
-    else:
-        note(f"{tp} {'is on' if wait else 'moves to'} brokers {','.join(map(str, target))}")
-
-
-def _brokers(text: str) -> list[int]:
+def _brokers(text: str) -> tuple[int, ...]:
     """Parse `2,3,4`. Raises INVALID_REPLICA_ASSIGNMENT."""
     parts = [part.strip() for part in text.split(",")]
     for part in parts:
@@ -277,7 +250,7 @@ def _brokers(text: str) -> list[int]:
             raise ErrorCode.INVALID_REPLICA_ASSIGNMENT.error(
                 f"--replicas {text[:100]!r}: {part[:20]!r} is no broker id"
             )
-    return [int(part) for part in parts]
+    return tuple(map(int, parts))
 
 
 @app.command()

@@ -43,7 +43,7 @@ def produce(
     ] = None,
     format_: Annotated[
         Literal["lines", "json"],
-        typer.Option(help="json: each line is a record as `replog consume --format json` writes it."),
+        typer.Option("--format", help="json: each line is a record as `replog consume --format json` writes it."),
     ] = "lines",
     key_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Each line is KEY TEXT VALUE, cut at the first TEXT.")

@@ -2,8 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from replog.client import TopicDescription
     from replog.client.descriptions import BrokerDescription
 
+T = TypeVar("T")
 Assignment = dict[TopicPartition, tuple[int, ...]]
 """The replicas of partitions, in preference order."""
 
@@ -128,30 +129,40 @@ def to_json(assignment: Mapping[TopicPartition, Sequence[int]]) -> str:
 
 def from_json(text: str, source: str) -> Assignment:
     """Parse a plan of `to_json` or kafka-reassign-partitions.sh. Raises INVALID_REQUEST."""
+
+    def replicas(row: Any) -> tuple[int, ...] | None:
+        if any(directory != "any" for directory in row.get("log_dirs", ())):
+            raise ValueError("log_dirs other than any: use replog partition move for those")
+        return tuple(row["replicas"]) if all(map(is_number, row["replicas"])) else None
+
+    return by_partition(text, f"{source} is no plan", "replicas", "[1, 2]", replicas)
+
+
+def by_partition(
+    text: str, refused: str, what: str, example: str, parse: Callable[[Any], T | None]
+) -> dict[TopicPartition, T]:
+    """Parse a file of Kafka's tools, with `what` for each partition; `parse` returns None if a row has none.
+
+    Raises INVALID_REQUEST that begins with `refused`."""
     try:
-        document = json.loads(text)
-        if document.get("version") != 1:
-            raise ValueError(f"version {document.get('version')!r} is not 1")
-        rows = [_row(row) for row in document["partitions"]]
-        if len(plan := dict(rows)) != len(rows):
-            raise ValueError("a partition is named twice")
+        document, parsed = json.loads(text), dict[TopicPartition, T]()
+        if document.get("version", 1) != 1:
+            raise ValueError(f"version {document['version']!r} is not 1")
+        for row in document["partitions"]:
+            tp, value = TopicPartition(row["topic"], row["partition"]), parse(row)
+            if value is None or not isinstance(tp.topic, str) or not is_number(tp.partition):
+                raise ValueError(f"{str(row)[:100]} is no partition with its {what}")
+            if tp in parsed:
+                raise ValueError(f"{tp} is named twice")
+            parsed[tp] = value
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ErrorCode.INVALID_REQUEST.error(
-            f'{source} is no plan ({error}); it looks like {{"version": 1, "partitions": [{{"topic": "t", '
-            '"partition": 0, "replicas": [1, 2]}]}'
+            f'{refused} ({error}); it looks like {{"version": 1, "partitions": [{{"topic": "t", "partition": 0, '
+            f'"{what}": {example}}}]}}'
         ) from None
-    return plan
+    return parsed
 
 
-def is_number(value: Any) -> bool:
-    """Return True if a value of JSON may be an id or a partition."""
-    return type(value) is int and 0 <= value <= MAX_INT
-
-
-def _row(row: Any) -> tuple[TopicPartition, tuple[int, ...]]:
-    if any(directory != "any" for directory in row.get("log_dirs", ())):
-        raise ValueError("log_dirs other than any: use replog partition move for those")
-    numbers = row["partition"], *row["replicas"]
-    if not isinstance(row["topic"], str) or not all(map(is_number, numbers)):
-        raise ValueError(f"{str(row)[:100]} is no partition with its replicas")
-    return TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"])
+def is_number(value: Any, least: int = 0, most: int = MAX_INT) -> bool:
+    """Return True if a value of JSON is a whole number in that range, such as an id or a partition."""
+    return type(value) is int and least <= value <= most
