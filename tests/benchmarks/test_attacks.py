@@ -1,9 +1,12 @@
 """The benchmark of attacks runs, small, and reports what its processes did."""
 
+from functools import partial
+
 import pytest
 
-from benchmarks.attackers import ATTACKS
+from benchmarks.attackers import ATTACKS, prepare
 from benchmarks.attacks import measure, shown
+from replog.rpc.limits import MIB
 
 FOUND = {
     "budget_mib": 96.0,
@@ -26,7 +29,10 @@ def test_the_table_has_a_row_for_each_attack_and_says_what_failed():
 
 @pytest.mark.processes
 async def test_an_attack_is_measured_beside_a_producer(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.attackers.PACKED_PARTITIONS", 1)  # a broker unpacks 250 MiB for each
+    monkeypatch.setattr("benchmarks.attacks.WARM_UP_S", 1.0)
+    monkeypatch.setattr("benchmarks.attackers.PACKED_PARTITIONS", 1)
+    monkeypatch.setattr("benchmarks.attackers.STORED", 4 * MIB)
+    monkeypatch.setattr("benchmarks.attacks.prepare", partial(prepare, expanded=MIB))  # a broker unpacks that
     measured = await measure("parked", ATTACKS["parked"], tmp_path / "cluster", 2.0, secure=False)
     assert measured["before_p99_ms"] > 0, measured
     assert 0 < measured["p50_ms"] <= measured["p99_ms"] <= measured["max_ms"], measured

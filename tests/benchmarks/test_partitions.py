@@ -39,6 +39,8 @@ def test_the_report_replaces_what_is_between_its_marks_and_nothing_else(tmp_path
 @pytest.mark.processes
 async def test_partitions_of_two_topics_live_their_whole_life_beside_a_producer(tmp_path, monkeypatch):
     monkeypatch.setattr(partitions, "MAX_PARTITIONS", 4)  # of one topic
+    for pause in ("WARM_UP_S", "SETTLE_S", "QUIET_S"):
+        monkeypatch.setattr(partitions, pause, 1.0)
     told: list[str] = []
     phases = await Cell(ReplogPeer(tmp_path / "cluster"), 6, 1.0, 1.0, told.append).run(2400.0)
     for phase in ("start", "create", "first", "fail_over", "restart", "delete"):
