@@ -213,12 +213,17 @@ def test_cluster_commands_from_up_to_down(replog, tmp_path):
         status = replog("cluster", "status", "--format", "json", *here)
         assert status.returncode == 0
         assert [row["state"] for row in json.loads(status.stdout)] == ["running", "running"]
+        address = up.stdout.strip()
+        assert replog("cluster", "rolling-restart", *here).returncode == 0
+        assert replog("health", "--ready", address).returncode == 0
         assert replog("cluster", "pause", 1, *here).returncode == 0
         paused = replog("cluster", "status", *here)
         assert paused.returncode == 1
         assert "paused" in paused.stdout
         assert replog("cluster", "resume", 1, *here).returncode == 0
         assert replog("cluster", "kill", 1, *here).returncode == 0
+        gone = replog("health", "--ready", address)
+        assert (gone.returncode, gone.stderr) == (1, f"{address} is not ready\n")
         assert replog("cluster", "kill", 1, *here).returncode == 1
         assert replog("cluster", "kill", 9, *here).returncode == 2
     finally:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -17,14 +16,16 @@ from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.cluster_file import MemberStatus, locked
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, send_signal
+from replog.log.files.replacing import write_atomically
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
 
 
-@pytest.fixture
-def one_broker(tmp_path: Path) -> Iterator[LocalCluster]:
-    with LocalCluster(tmp_path, brokers=1) as running:
+@pytest.fixture(scope="module")
+def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """It is up when a test begins and when it ends."""
+    with LocalCluster(tmp_path_factory.mktemp("one"), brokers=1) as running:
         yield running
 
 
@@ -86,28 +87,30 @@ def test_fewer_brokers_than_the_directory_has_are_refused(cluster):
         LocalCluster(cluster.directory, brokers=2).up()
 
 
-def test_down_stops_everything_and_up_brings_the_same_cluster_back(tmp_path):
-    cluster = LocalCluster(tmp_path, brokers=1).up()
-    processes = [member.process for member in cluster.state.members]
-    with SyncAdmin(cluster.bootstrap) as admin:
+def test_down_stops_everything_and_up_brings_the_same_cluster_back_on_a_port_that_is_free(one_broker):
+    processes, before = [member.process for member in one_broker.state.members], one_broker.state.broker(1)
+    with SyncAdmin(one_broker.bootstrap) as admin:
         admin.create_topic("kept")
-    assert cluster.down() == []
-    assert all(member.state is ProcessState.STOPPED for member in cluster.state.members)
+    assert one_broker.down() == []
+    assert all(member.state is ProcessState.STOPPED for member in one_broker.state.members)
     assert not any(process and send_signal(process, signal.SIGCONT) for process in processes)
-    assert {member.state for member in cluster.status()} == {"stopped"}
-    with cluster, SyncAdmin(cluster.bootstrap) as admin:
+    assert {member.state for member in one_broker.status()} == {"stopped"}
+    with socket.create_server(("127.0.0.1", before.port)):
+        one_broker.up()
+    assert one_broker.state.broker(1).port != before.port
+    with SyncAdmin(one_broker.bootstrap) as admin:
         assert admin.list_topics() == ["kept"]
 
 
-def test_settings_made_by_hand_stay_and_directories_of_a_copied_cluster_do_not(tmp_path):
-    here, copied = tmp_path / "here", tmp_path / "copied"
-    with LocalCluster(here, brokers=1):
-        pass
+def test_settings_made_by_hand_stay_and_directories_of_a_copied_cluster_do_not(one_broker, tmp_path):
+    here, copied = one_broker.directory, tmp_path / "copied"
+    one_broker.down()
     file = here / "broker-1" / "broker.properties"
     data, second = here / "broker-1" / "data", tmp_path / "second"
     file.write_text(file.read_text().replace(f"log.dirs={data}", f"log.dirs={data},{second}") + "broker.rack=r9\n")
     shutil.copytree(here, copied)
-    with LocalCluster(here) as cluster, SyncAdmin(cluster.bootstrap) as admin:
+    one_broker.up()
+    with SyncAdmin(one_broker.bootstrap) as admin:
         assert [directory.log_dir for directory in admin.describe_log_dirs([1])[1]] == [str(data), str(second)]
         assert [broker.rack for broker in admin.describe_cluster().brokers] == ["r9"]
     with LocalCluster(copied) as cluster, SyncAdmin(cluster.bootstrap) as admin:
@@ -123,20 +126,6 @@ def test_a_broker_that_does_not_stop_in_time_is_killed_and_named(one_broker):
     one_broker.up()
 
 
-def test_a_broker_added_to_a_directory_joins(one_broker):
-    LocalCluster(one_broker.directory, brokers=2).up()
-    assert [member.state for member in one_broker.status()] == ["running"] * 3
-
-
-def test_a_port_that_was_taken_meanwhile_is_replaced(tmp_path):
-    cluster = LocalCluster(tmp_path, brokers=1)
-    with cluster:
-        before = cluster.state.broker(1)
-    with socket.create_server(("127.0.0.1", before.port)), cluster:
-        assert cluster.state.broker(1).port != before.port
-        assert _status(cluster, "broker-1").state == "running"
-
-
 @pytest.mark.parametrize("name", ["a,b", "a\nb", "a\x85b", "a\udcffb"])
 def test_a_directory_that_settings_cannot_name_is_refused_before_anything_is_made(tmp_path, name):
     directory = tmp_path / name
@@ -145,16 +134,15 @@ def test_a_directory_that_settings_cannot_name_is_refused_before_anything_is_mad
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_start_that_is_ended_stops_what_it_has_started(tmp_path, number):
+def test_a_start_that_is_ended_stops_what_it_has_started(tmp_path):
     command = [sys.executable, "-m", "replog.cli", "cluster", "up", "--brokers", "1", "--directory", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as starting:
         assert starting.stderr is not None
         while "starting broker-1" not in (line := starting.stderr.readline()):
             assert line, "it ended before"
-        starting.send_signal(number)
+        starting.send_signal(signal.SIGHUP)
         starting.communicate(timeout=120)
-    assert starting.returncode == 128 + number
+    assert starting.returncode == 128 + signal.SIGHUP
     assert {member.state for member in LocalCluster(tmp_path).state.members} == {ProcessState.STOPPED}
 
 
@@ -169,19 +157,39 @@ def test_signals_that_operators_of_kafka_send_end_no_process(one_broker):
         assert _status(one_broker, member.name).state == "running"
 
 
+SAID = "SIGHUP: settings read again"
+
+
+def test_after_sighup_processes_go_by_the_level_and_format_that_their_files_have_now(one_broker):
+    for member in one_broker.state.members:
+        path = one_broker.home(member) / f"{member.kind}.properties"
+        text = path.read_text()
+
+        def hang_up(more: str, path=path, text=text, member=member) -> None:
+            write_atomically(path, (text + more).encode())
+            os.kill(member.process.pid, signal.SIGHUP)
+
+        def told(member=member) -> str:
+            return one_broker.log_file(member).read_text()
+
+        hang_up("log.format=console\n")
+        until(lambda: SAID in told(), told)
+        assert '"level": "warning"' not in told().splitlines()[-1], told()
+        hang_up("log.level=nonsense\n")
+        until(lambda: "the settings stay as they are" in told(), told)
+        assert "log.level='nonsense'" in told()
+        hang_up("log.level=ERROR\n")
+        hang_up("log.level=INFO\n")
+        until(lambda: told().count(SAID) >= 2, told)
+    assert [status.state for status in one_broker.status()] == ["running", "running"]
+
+
 def test_a_process_that_ends_at_its_start_is_told_with_the_end_of_its_log(tmp_path):
     cluster = LocalCluster(tmp_path, brokers=1, broker_settings={"no.such.setting": "1"})
     with pytest.raises(ReplogError, match="broker-1 ended") as caught:
         cluster.up()
     assert "no.such.setting is not a setting here" in caught.value.message
     assert all(member.state is ProcessState.STOPPED for member in cluster.state.members)
-
-
-def command(*words: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "REPLOG_CLUSTER_DIRECTORY": str(directory)}
-    environment.pop("REPLOG_BOOTSTRAP_SERVER", None)
-    line = [sys.executable, "-m", "replog.cli", *words]
-    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 DEMO = """
@@ -238,25 +246,30 @@ def test_ctrl_c_ends_what_waits_for_a_broker_that_is_dead(one_broker):
             assert process.returncode == (0 if name == "console" else 130), name
 
 
-def test_one_broker_that_cannot_start_keeps_no_other_and_one_that_left_stays_out(tmp_path):
-    cluster = LocalCluster(tmp_path, brokers=3)
+def test_a_broker_added_to_a_directory_joins(one_broker):
+    LocalCluster(one_broker.directory, brokers=2).up()
+    assert [member.state for member in one_broker.status()] == ["running"] * 3
+
+
+def test_one_broker_that_cannot_start_keeps_no_other_and_one_that_left_stays_out(replog, tmp_path):
+    cluster, here = LocalCluster(tmp_path, brokers=3), {"REPLOG_CLUSTER_DIRECTORY": str(tmp_path)}
     with cluster:
         cluster.kill(2)
         identity = cluster.data_directory(2) / "meta.properties"
         before = identity.read_text()
         identity.write_text(before.replace("node.id=2", "node.id=7"))
-        started = command("cluster", "up", directory=tmp_path)
+        started = replog("cluster", "up", environment=here)
         assert started.returncode == 1, started.stderr
         assert "broker-2 did not start: INVALID_CONFIG" in started.stderr
         assert f"when that is mended: replog cluster up --directory {tmp_path}" in started.stderr
         assert [_status(cluster, f"broker-{number}").state for number in (1, 2, 3)] == ["running", "stopped", "running"]
-        status = command("cluster", "status", directory=tmp_path)
+        status = replog("cluster", "status", environment=here)
         assert (status.returncode, "broker-2 ended: INVALID_CONFIG" in status.stderr) == (1, True), status
         identity.write_text(before)
 
-        forgotten = command("broker", "forget", "2", directory=tmp_path)
+        forgotten = replog("broker", "forget", 2, environment=here)
         assert forgotten.returncode == 0, forgotten.stderr
-        again = command("cluster", "up", directory=tmp_path)
+        again = replog("cluster", "up", environment=here)
         assert again.returncode == 0, again.stderr
         assert [member.name for member in cluster.status()] == ["controller", "broker-1", "broker-3"]
         LocalCluster(tmp_path, brokers=3).up()

@@ -131,6 +131,14 @@ def _stop_a_broker_and_kill_another(cluster: LocalCluster, _: Load, rng: random.
     return f"broker {stopped} asked to stop, broker {killed} killed meanwhile"
 
 
+def _restart_every_process_in_order(cluster: LocalCluster, _: Load, __: random.Random) -> str:
+    said, before = list[str](), {member.name: member.process for member in cluster.state.members}
+    cluster.rolling_restart(progress=said.append)
+    assert not {member.process for member in cluster.state.members} & set(before.values())
+    assert [line for line in said if line.startswith("restarting")] == [f"restarting {name}" for name in before]
+    return "every process restarted, one after the other"
+
+
 FAULTS: list[Fault] = [
     *[_kill_a_broker] * KILLS,
     _kill_a_leader,
@@ -140,6 +148,7 @@ FAULTS: list[Fault] = [
     _kill_two_brokers,
     _kill_a_broker_again_while_it_recovers,
     _stop_a_broker_and_kill_another,
+    _restart_every_process_in_order,
 ]
 
 

@@ -19,7 +19,7 @@ from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
 
-COUNT = 20_000
+COUNT = 5_000
 STORE = "metadata.sqlite*"
 REFUSED = "nothing is taken from this controller"
 

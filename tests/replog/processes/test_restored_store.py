@@ -29,8 +29,20 @@ def controller_command(cluster: Cluster, *arguments: str) -> subprocess.Complete
     )
 
 
+async def values(cluster: Cluster, topic: str) -> list[bytes]:
+    return [value for _, _, value in await read_back(cluster.bootstrap, topic, 1, lambda _: None)]
+
+
+def log_bytes(cluster: Cluster, topic: str) -> int:
+    """Of the largest replica; while files come and go, of what there was."""
+    directories = [cluster.data_directory(broker_id) / f"{topic}-0" for broker_id in (1, 2, 3)]
+    return max(sum(path.stat().st_size for path in each.glob("*.log") if path.exists()) for each in directories)
+
+
 async def test_a_store_made_from_an_older_copy_or_from_the_disks_alone_has_every_acknowledged_record(tmp_path):
-    cluster = Cluster(tmp_path, brokers=3)
+    """A topic is compacted as before: as one that is not, it was cut off at its first hole, on all replicas alike."""
+    cluster = Cluster(tmp_path, brokers=3, broker_settings={"log.cleaner.backoff.ms": "50"})
+    compacted = {"cleanup.policy": "compact", "segment.bytes": "1024", "min.cleanable.dirty.ratio": "0.01"}
     with cluster:
         async with Admin(cluster.bootstrap) as admin:
             await admin.create_topic("t", partitions=1, replication_factor=3)
@@ -39,6 +51,14 @@ async def test_a_store_made_from_an_older_copy_or_from_the_disks_alone_has_every
             done = controller_command(cluster, "backup", "--to", str(tmp_path / "backups"))
             assert done.returncode == 0, done.stderr
             older = Path(done.stdout.strip())
+            for topic in ("accounts", "idle"):
+                await admin.create_topic(topic, partitions=1, configs=compacted)
+            async with Producer(cluster.bootstrap) as producer:
+                await producer.send("accounts", b"of the beginning", key=b"never again")
+                for number in range(400):
+                    await (await producer.send("accounts", b"%d" % number, key=b"%d" % (number % KEYS)))
+            until(lambda: log_bytes(cluster, "accounts") < 5_000, lambda: log_bytes(cluster, "accounts"))
+            latest = [b"of the beginning", *(b"%d" % number for number in range(400 - KEYS, 400))]
             await asyncio.to_thread(cluster.stop, f"broker-{stale}")
             await filled(cluster.bootstrap, "t", COUNT)
             await admin.create_topic("late", assignment=[tuple({1, 2, 3} - {stale})])
@@ -57,45 +77,10 @@ async def test_a_store_made_from_an_older_copy_or_from_the_disks_alone_has_every
             await asyncio.to_thread(cluster.wait_for_full_isr)
             assert (await count(cluster, "t"), await count(cluster, "late")) == (COUNT + 1 + written, 100)
             await filled(cluster.bootstrap, "t", 1)
-    assert not [path for n in (1, 2, 3) for path in cluster.data_directory(n).glob("*-stray")]
-
-
-async def values(cluster: Cluster, topic: str) -> list[bytes]:
-    return [value for _, _, value in await read_back(cluster.bootstrap, topic, 1, lambda _: None)]
-
-
-def log_bytes(cluster: Cluster, topic: str) -> int:
-    """Of the largest replica; while files come and go, of what there was."""
-    directories = [cluster.data_directory(broker_id) / f"{topic}-0" for broker_id in (1, 2, 3)]
-    return max(sum(path.stat().st_size for path in each.glob("*.log") if path.exists()) for each in directories)
-
-
-async def test_a_compacted_topic_of_which_only_the_disks_know_keeps_every_record_and_stays_compacted(tmp_path):
-    """As one that is not compacted it was cut off at its first hole, on all replicas alike: 4 of 32 records left."""
-    cluster = Cluster(tmp_path, brokers=3, broker_settings={"log.cleaner.backoff.ms": "50"})
-    configs = {"cleanup.policy": "compact", "segment.bytes": "1024", "min.cleanable.dirty.ratio": "0.01"}
-    with cluster:
-        done = controller_command(cluster, "backup", "--to", str(tmp_path / "backups"))
-        older = done.stdout.strip()
-        async with Admin(cluster.bootstrap) as admin:
-            await admin.create_topic("accounts", partitions=1, configs=configs)
-            await admin.create_topic("idle", partitions=1, configs=configs)
-        async with Producer(cluster.bootstrap) as producer:
-            await producer.send("accounts", b"of the beginning", key=b"never again")
-            for number in range(400):
-                await (await producer.send("accounts", b"%d" % number, key=b"%d" % (number % KEYS)))
-        until(lambda: log_bytes(cluster, "accounts") < 5_000, lambda: log_bytes(cluster, "accounts"))
-        latest = [b"of the beginning", *(b"%d" % number for number in range(400 - KEYS, 400))]
-    replicas = [word for n in (1, 2, 3) for word in ("--replica", f"{n}={cluster.data_directory(n)}")]
-    for way in (("restore", "--from-older-copy", older), ("rebuild",)):
-        cluster.put_back(tmp_path / "nothing")
-        done = controller_command(cluster, *way, *replicas)
-        assert done.returncode == 0, done.stderr
-        with cluster:
-            await asyncio.to_thread(cluster.wait_for_full_isr)
             kept = await values(cluster, "accounts")
             assert [value for value in kept if value in latest] == latest, kept
             async with Admin(cluster.bootstrap) as admin:
                 for topic in ("accounts", "idle"):
                     described = await admin.describe_topic(topic)
                     assert described.configs["cleanup.policy"] == "compact", topic
+    assert not [path for n in (1, 2, 3) for path in cluster.data_directory(n).glob("*-stray")]

@@ -48,10 +48,9 @@ async def exchange(bootstrap: str) -> None:
 
 def test_a_cluster_serves_and_stops_though_nobody_reads_its_output_and_its_metrics(tmp_path):
     cluster = LocalCluster(tmp_path / "cluster", brokers=1)
-    with cluster:
-        cluster.down()
     with ExitStack() as silent:
-        for member in cluster.state.members:
+        for member in cluster._plan().members:
+            cluster.home(member).mkdir(exist_ok=True)
             silent.enter_context(nobody_reads(cluster.log_file(member)))
         with cluster:
             for member in cluster.state.members:
