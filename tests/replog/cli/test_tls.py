@@ -1,6 +1,5 @@
-"""A secure cluster by commands; by hand, with an authority of its own, `tests/docs/test_tour_secured.py` makes one."""
+"""Certificates by commands; `tests/docs/test_tour_secured.py` makes a secure cluster by hand."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,25 +20,6 @@ def ok(replog: Replog) -> Callable[..., str]:
         return done.stdout.strip()
 
     return run
-
-
-def test_commands_find_the_certificate_of_a_secure_local_cluster_by_themselves(replog, ok, tmp_path):
-    here = {"REPLOG_CLUSTER_DIRECTORY": str(tmp_path)}
-    up = replog("cluster", "up", "--secure", "--brokers", 1, environment=here)
-    try:
-        assert up.returncode == 0, up.stderr
-        (config,) = re.findall(r"REPLOG_CLIENT_CONFIG=(\S+)", up.stderr)
-        ok("topic", "create", "--topic", "t", "--partitions", 1, **here)
-        ok("produce", "--topic", "t", stdin="hello\n", **here)
-        read = ("consume", "--topic", "t", "--from-beginning", "--max-messages", 1)
-        assert ok(*read, **here) == "hello"
-        named = (*read, "--bootstrap-server", up.stdout.strip())
-        assert ok(*named, REPLOG_CLIENT_CONFIG=config) == "hello"
-        refused = replog(*named)
-        assert refused.returncode == 1
-        assert "security.protocol=SSL" in refused.stderr
-    finally:
-        ok("cluster", "down", **here)
 
 
 def test_a_cluster_gets_the_id_that_is_in_its_certificates(ok, tmp_path):
