@@ -16,7 +16,6 @@ import itertools
 import logging
 import os
 import pstats
-import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -28,20 +27,14 @@ import structlog
 
 from benchmarks.harness import Latency, benchmark_parser, homes, parsed, publish, table
 from benchmarks.peers.peer import RECORD_BYTES, answered
+from benchmarks.peers.replog import LOCAL_TO_BROKERS
 from benchmarks.peers.replog_client import Client
-from replog.client import Admin, Producer
-from replog.config.processes import BrokerConfig, ControllerConfig
+from replog.client import Producer
+from replog.config.processes import BrokerConfig
 from replog.rpc.http2.protocol.outflow import Outflow
-from replog.rpc.transports import transport_named
-from replog.server.broker.broker import Broker
-from replog.server.broker.cleaning.cleaning_process import CleaningProcess
-from replog.server.clock import SystemClock
-from replog.server.controller.formatting import format_cluster
-from replog.server.controller.server import ControllerServer
-from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import StoreInThread
+from tests.replog.server.broker.conftest import InProcessCluster
 
-TOPIC, PARTITIONS, BROKERS = "inside", 6, 3
+TOPIC, PARTITIONS, BROKERS = "t", 6, 3
 WARM_S = 1.0
 GAP_S = 0.005  # the pause after a lone record's acknowledgement, by the end of which all its work is done
 ROOT = Path(__file__).parents[1]
@@ -68,31 +61,15 @@ class TurnsLoop(asyncio.SelectorEventLoop):
 
 
 @asynccontextmanager
-async def cluster(directory: Path) -> AsyncIterator[list[str]]:
-    """Run a cluster in this process, and yield its brokers' addresses."""
-    transport, rng = transport_named(""), random.Random(1)
-    settings = {"listeners": "127.0.0.1:0", "metadata.log.dir": str(directory / "controller")}
-    format_cluster(directory / "controller")
-    store = StoreInThread(SqliteStore(directory / "controller"))
-    controller = ControllerServer(ControllerConfig.parse(settings, "controller"), store, transport, SystemClock(), rng)
-    brokers: list[Broker] = []
+async def cluster(directory: Path) -> AsyncIterator[str]:
+    """Run a cluster and its topic in this process, with default settings, and yield its brokers' addresses."""
+    running, fields = InProcessCluster(directory), BrokerConfig.model_fields
     try:
-        await controller.start()
-        for number in range(1, BROKERS + 1):
-            settings = {
-                "node.id": str(number),
-                "listeners": "127.0.0.1:0",
-                "controller.listener": controller.address,
-                "log.dirs": str(directory / f"broker-{number}"),
-            }
-            config = BrokerConfig.parse(settings, f"broker {number}")
-            brokers.append(Broker(config, transport, SystemClock(), rng, CleaningProcess()))
-            await brokers[-1].start()
-        yield [broker.address for broker in brokers]
+        await running.start_controller()
+        await running.begin(BROKERS, PARTITIONS, brokers={name: fields[name].default for name in LOCAL_TO_BROKERS})
+        yield ",".join(broker.address for broker in running.brokers.values())
     finally:
-        for broker in brokers:
-            await broker.stop()
-        await controller.stop()
+        await running.stop()
 
 
 async def send_alone(addresses: str, seconds: float, profile: cProfile.Profile) -> int:
@@ -145,10 +122,7 @@ async def measure(per_second: float, seconds: float) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, TurnsLoop)
     with homes() as home:
-        async with cluster(home) as brokers:
-            addresses = ",".join(brokers)
-            async with Admin(addresses) as admin:
-                await admin.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=BROKERS)
+        async with cluster(home) as addresses:
             client = Client(addresses, "")
             for length_s in (WARM_S, seconds):
                 sent, cpu_s = round(per_second * length_s), time.process_time()

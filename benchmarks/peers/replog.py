@@ -21,7 +21,7 @@ from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, end
 from replog.rpc.transports import CLIENT_CONFIG, DEFAULT, TRANSPORTS
 
-_LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
+LOCAL_TO_BROKERS = ("broker_heartbeat_interval_ms", "replica_fetch_backoff_ms", "replica_lag_time_max_ms")
 (_OTHER,) = TRANSPORTS.keys() - {DEFAULT}
 _DEFAULTS = inspect.signature(Producer).parameters
 
@@ -35,7 +35,7 @@ class ReplogPeer(ClusterPeer):
 
     def __init__(self, home: Path) -> None:
         fields = BrokerConfig.model_fields
-        settings = {name.replace("_", "."): str(fields[name].default) for name in _LOCAL_TO_BROKERS}
+        settings = {name.replace("_", "."): str(fields[name].default) for name in LOCAL_TO_BROKERS}
         settings["rpc.transport"] = self.transport
         self.local = LocalCluster(home, len(BROKERS), settings, secure=self.secure)
         os.environ[CLIENT_CONFIG] = str(self.local.client_config) if self.secure else ""
