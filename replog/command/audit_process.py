@@ -1,12 +1,9 @@
 """Runs the Spark audit as a process of its own, and returns its verdict and its reports."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -36,7 +33,19 @@ def run_audit(directories: Mapping[int, Path], level: str, output: Path) -> Audi
         command += ["--replica", f"{broker_id}={directory}"]
     log = output / "audit.log"
     started = monotonic()
-    exit_code = _run(command, log)
+    try:
+        with log.open("wb") as said:  # in a session of its own: Ctrl-C is ours to handle, and Spark's JVM ends with it
+            exit_code = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            ).returncode
+    except subprocess.TimeoutExpired:
+        raise ErrorCode.REQUEST_TIMED_OUT.error(f"the audit did not end in {TIMEOUT_S:g} s") from None
     seconds = monotonic() - started
     summary, report = output / "summary.json", output / "report.html"
     if exit_code not in (0, 1, 3) or not summary.exists() or not report.exists():
@@ -46,23 +55,3 @@ def run_audit(directories: Mapping[int, Path], level: str, output: Path) -> Audi
             + "\n".join(words)
         )
     return AuditRun(exit_code, json.loads(summary.read_text()), report, seconds)
-
-
-def _run(command: list[str], log: Path) -> int:
-    """Run it in a session of its own, so that Spark's JVM ends with it when this process is interrupted."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            return process.wait(TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            raise ErrorCode.REQUEST_TIMED_OUT.error(f"the audit did not end in {TIMEOUT_S:g} s") from None
-        finally:
-            if process.poll() is None:
-                for number in (signal.SIGTERM, signal.SIGKILL):
-                    with suppress(ProcessLookupError):
-                        os.killpg(process.pid, number)
-                    with suppress(subprocess.TimeoutExpired):
-                        process.wait(5.0)
-                        break

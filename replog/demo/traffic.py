@@ -4,7 +4,7 @@ Sends and acknowledgements make a `History`, which the simulator's checks of cli
 by its value: no two of the demo's are equal."""
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
@@ -15,23 +15,20 @@ from replog.errors import ErrorCode
 from replog.simulator.history import Drained, History, ProducerSend
 from replog.topic import TopicPartition
 
-CHUNK_ROWS = 4000
-CHUNK_S = 0.15  # about 27,000 records a second; faster, production would end before the repair
+CHUNK_ROWS = 1000
+CHUNK_S = 0.0375  # about 27,000 records a second; faster, production would end before the repair
 READ_TIMEOUT_S = 60.0
 STALL_S = 15.0
 
-Sent = tuple[ProducerSend, Delivery]
-
 
 class Tracker:
-    """Waits for the outcome of every record, with a task for each key, and notes offsets and times."""
+    """Notes the offset and the time of every acknowledgement, when it looks."""
 
     def __init__(self) -> None:
         self.history = History()
         self.crashed_at: float | None = None
         self.recovered_s: dict[int, float] = {}  # each partition's seconds from the crash to an acknowledgement
-        self._queues: dict[bytes, asyncio.Queue[Sent | None]] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: defaultdict[int, deque[tuple[ProducerSend, Delivery]]] = defaultdict(deque)  # by partition
 
     @property
     def count(self) -> int:
@@ -43,39 +40,20 @@ class Tracker:
         return Counter(send.partition.partition for send in self.history.acknowledgements)
 
     def sent(self, topic: str, key: bytes, value: bytes, delivery: Delivery) -> None:
-        """Note a record that was sent; its acknowledgement will name the partition."""
-        unknown = TopicPartition(topic, -1)
-        send = ProducerSend("demo", unknown, value, -1, idempotent=True, invoked_s=monotonic(), key=key)
+        tp = TopicPartition(topic, delivery.partition)
+        send = ProducerSend("demo", tp, value, -1, idempotent=True, invoked_s=monotonic(), key=key)
         self.history.sends.append(send)
-        if key not in self._queues:
-            self._queues[key] = asyncio.Queue()
-            self._tasks.append(asyncio.create_task(self._follow(self._queues[key])))
-        self._queues[key].put_nowait((send, delivery))
+        self._waiting[tp.partition].append((send, delivery))
 
-    async def settle(self) -> None:
-        """Wait until every record that was sent has its outcome. Raises DeliveryFailed."""
-        for queue in self._queues.values():
-            queue.put_nowait(None)
-        await asyncio.gather(*self._tasks)
-
-    def raise_failure(self) -> None:
-        for task in self._tasks:
-            if task.done():
-                task.result()
-
-    def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    async def _follow(self, queue: asyncio.Queue[Sent | None]) -> None:
-        while (sent := await queue.get()) is not None:
-            send, delivery = sent
-            where = await delivery
-            send.partition = TopicPartition(where.topic, where.partition)
-            self.history.acknowledged(send, where, monotonic())
-            # The broker that crashed may have acknowledged a record that was sent before the crash.
-            if self.crashed_at is not None and send.invoked_s > self.crashed_at:
-                self.recovered_s.setdefault(where.partition, monotonic() - self.crashed_at)
+    def look(self) -> None:
+        """Note what was acknowledged since the last look. Raises DeliveryFailed."""
+        for partition, waiting in self._waiting.items():
+            while waiting and waiting[0][1].done():
+                send, delivery = waiting.popleft()
+                self.history.acknowledged(send, delivery.result(), monotonic())
+                # The broker that crashed may have acknowledged a record that was sent before the crash.
+                if self.crashed_at is not None and send.invoked_s > self.crashed_at:
+                    self.recovered_s.setdefault(partition, monotonic() - self.crashed_at)
 
 
 async def produce_through_a_crash(
@@ -110,12 +88,12 @@ async def produce_through_a_crash(
                 if trouble is None and tracker.count >= crash_after:
                     trouble = asyncio.create_task(crash_and_repair())
                 await asyncio.sleep(max(0.0, chunk_end - monotonic()))
+                tracker.look()
                 progress(tracker.count)
-                tracker.raise_failure()
                 if trouble is not None and trouble.done():
                     trouble.result()
             await producer.flush()
-            await tracker.settle()
+            tracker.look()
             progress(tracker.count)
         if trouble is None:
             raise ErrorCode.REQUEST_TIMED_OUT.error(
@@ -123,7 +101,6 @@ async def produce_through_a_crash(
             )
         await trouble
     finally:
-        tracker.stop()
         if trouble is not None:
             trouble.cancel()
     return tracker
