@@ -40,7 +40,6 @@ LONGEST = (  # begun first: at the end each would keep one worker alone
     "tests/benchmarks/test_audit.py",
     "tests/replog/chaos/test_chaos_run.py",
     "tests/benchmarks/test_peers.py",
-    "tests/replog/processes/test_moving.py",
     "tests/replog/processes/test_older_store.py",
     "tests/replog/processes/test_restored_store.py",
     "tests/benchmarks/test_partitions.py",

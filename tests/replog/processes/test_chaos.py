@@ -1,5 +1,5 @@
-"""Killed brokers, zombies, a dead controller, two dead brokers, deaths during recovery, under load: no history but an
-honest one.
+"""Killed brokers, zombies, a dead controller, two dead brokers, deaths during recovery, a rolling restart, and moves
+that are redirected, cancelled and hit by kills, all under load: no history but an honest one.
 
 A producer sends with acks=all and a consumer reads, both without a pause, while the faults below come in an order and
 with delays that the seed decides. Afterwards: every acknowledged record is readable at its offset and nowhere else,
@@ -8,33 +8,46 @@ the stopped replicas are the same bytes, indexes included (INV-11, INV-17, INV-1
 with its connections open, clients go on within seconds.
 """
 
+import asyncio
 import random
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from replog.chaos.client import ASSIGNED
+from replog.chaos.client import ASSIGNED, TOPICS
+from replog.client import Producer, SyncAdmin
 from replog.errors import ReplogError
 from replog.local_cluster.cluster_file import LocalMember
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, send_signal, terminate, wait_until_stopped
 from replog.metadata.values import NO_LEADER
+from replog.simulator.history import History, ProducerSend
+from replog.topic import TopicPartition
 from tests.replog.processes.load import IN_SYNC_S, Load, leader_of, load_on
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes
 
 SEED = 4
-KILLS = 2  # of one broker at a random moment
 SILENCE_S = 28.0  # then a client would have waited for a request's timeout, which is 30 s
 SESSION_S = 3.0  # broker.session.timeout.ms of a local cluster
 COMPARED = (".log", ".index", ".timeindex", ".digest")
-BROKERS = (1, 2, 3)
+BROKERS = (1, 2, 3, 4)
+STEPS = 12
+BALLAST = 60  # records of a partition that make copying take its time
+BALLAST_BYTES = 90_000
 
 Fault = Callable[[LocalCluster, Load, random.Random], str]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    with LocalCluster(tmp_path_factory.mktemp("four"), brokers=len(BROKERS)) as running:
+        yield running
 
 
 def _kill(member: LocalMember) -> None:
@@ -42,14 +55,6 @@ def _kill(member: LocalMember) -> None:
     assert process is not None
     assert send_signal(process, signal.SIGKILL), f"{member.name} is gone already"
     assert not wait_until_stopped([process], 60.0), f"{member.name} outlived SIGKILL"
-
-
-def _kill_a_broker(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
-    broker, before_s, down_s = rng.choice(BROKERS), rng.uniform(0.0, 1.0), rng.uniform(0.0, 1.0)
-    time.sleep(before_s)
-    cluster.kill(broker)
-    time.sleep(down_s)
-    return f"broker {broker} killed after {before_s:.3f} s, down for {down_s:.3f} s"
 
 
 def _kill_a_leader(cluster: LocalCluster, load: Load, rng: random.Random) -> str:
@@ -140,7 +145,6 @@ def _restart_every_process_in_order(cluster: LocalCluster, _: Load, __: random.R
 
 
 FAULTS: list[Fault] = [
-    *[_kill_a_broker] * KILLS,
     _kill_a_leader,
     _pause_a_leader_until_it_is_deposed,
     _pause_two_brokers,
@@ -152,30 +156,75 @@ FAULTS: list[Fault] = [
 ]
 
 
-def _files(cluster: LocalCluster, broker: int) -> dict[str, bytes]:
-    data = cluster.data_directory(broker)
-    paths = (path for partition in ASSIGNED for path in (data / str(partition)).iterdir() if path.suffix in COMPARED)
-    return {str(path.relative_to(data)): path.read_bytes() for path in paths}
+async def _add_ballast(bootstrap: str, history: History) -> None:
+    sent = []
+    async with Producer(bootstrap) as producer:
+        for number in range(BALLAST):
+            for partition in ASSIGNED:
+                name = b"ballast:%d" % number
+                send = ProducerSend("ballast", partition, name, -1, idempotent=True, invoked_s=time.monotonic())
+                value = name + b" " + bytes(BALLAST_BYTES)
+                sent.append((send, await producer.send(partition.topic, value, partition=partition.partition)))
+    for send, delivery in sent:
+        history.sends.append(send)
+        history.acknowledged(send, delivery.result(), time.monotonic())
 
 
-def _differences(files: dict[int, dict[str, bytes]]) -> list[str]:
+def _move_about(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
+    """Moves, redirections, cancels and kills by chance, until nothing moves any more."""
+    story = []
+    with SyncAdmin(cluster.bootstrap) as admin:
+        for _step in range(STEPS):
+            partition = rng.choice(ASSIGNED)
+            target = None if rng.random() < 0.25 else rng.sample(BROKERS, rng.choice([2, 3, 3]))
+            (error,) = admin.alter_partition_reassignments({partition: target}).values()
+            story.append(f"{partition} to {target}{f' refused: {error.code.name}' if error else ''}")
+            time.sleep(rng.uniform(0.0, 0.15))
+            if rng.random() < 0.4:
+                broker = rng.choice(BROKERS)
+                cluster.kill(broker)
+                time.sleep(rng.uniform(0.0, 0.3))
+                cluster.start(broker)
+                story.append(f"{broker} killed and started")
+        until(lambda: not admin.list_partition_reassignments(), "the end of all moves")
+    return ", ".join(story)
+
+
+def _files(home: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in home.iterdir() if path.suffix in COMPARED}
+
+
+def _differences(replicas: dict[int, dict[str, bytes]]) -> list[str]:
     return [
-        f"{name}: { ({broker: len(held[name]) if name in held else None for broker, held in files.items()}) } bytes"
-        for name in sorted(set().union(*files.values()))
-        if len({held.get(name) for held in files.values()}) > 1
+        f"{name}: { ({broker: len(held[name]) if name in held else None for broker, held in replicas.items()}) } bytes"
+        for name in sorted(set().union(*replicas.values()))
+        if len({held.get(name) for held in replicas.values()}) > 1
     ]
 
 
-def test_deaths_zombies_and_double_deaths_leave_an_honest_history_and_identical_replicas(cluster, tmp_path):
+def test_deaths_zombies_and_moves_leave_an_honest_history_and_identical_replicas(cluster, tmp_path):
+    """CT-14, CT-15, CT-16, CT-17: replicas end where they were sent."""
     print(f"seed {SEED}")
     rng = random.Random(SEED)
     with load_on(cluster, tmp_path) as load:
-        for fault in rng.sample(FAULTS, len(FAULTS)):
+        asyncio.run(_add_ballast(cluster.bootstrap, load.notes.history))
+        for fault in (*rng.sample(FAULTS, len(FAULTS)), _move_about):
             story = fault(cluster, load, rng)
             cluster.up(IN_SYNC_S)
             load.goes_on(story)
         load.ends_honest()
+    placed = {
+        TopicPartition(topic.topic, state.partition): set(state.replicas)
+        for topic in cluster.metadata().topics
+        if topic.topic in TOPICS
+        for state in topic.partitions
+    }
+    homes = {p: {b: cluster.data_directory(b) / str(p) for b in BROKERS} for p in placed}
+    for partition, replicas in placed.items():  # some have yet to hear that one is not theirs any more
+        held_by = homes[partition]
+        until(lambda: {b for b in BROKERS if held_by[b].exists()} == replicas, f"{partition} at {replicas}")  # noqa: B023
     assert cluster.down() == []
-    files = {broker: _files(cluster, broker) for broker in BROKERS}
-    assert sum(name.endswith(".log") for name in files[1]) > len(ASSIGNED), "no segment was rolled"
-    assert not _differences(files)
+    for partition, replicas in placed.items():
+        files = {broker: _files(homes[partition][broker]) for broker in replicas}
+        assert not _differences(files), partition
+        assert all(len(each) > len(COMPARED) for each in files.values()), "no segment was rolled"
