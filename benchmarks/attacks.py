@@ -5,6 +5,7 @@ it was due. Then the attack begins, from a process that gets only idle CPU time.
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,9 +48,10 @@ async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secu
         await cluster.start()
         await prepare(cluster.bootstrap)
         await cluster.create(TOPIC, PARTITIONS)
+        address = cluster.member(attack.at).address
         async with (
             load(cluster, {TOPIC: PARTITIONS}, PER_SECOND) as steady,
-            Beside.running("benchmarks.attackers", name, cluster.member(attack.at).address) as attacker,
+            Beside.program(name, [sys.executable, "-m", "benchmarks.attackers", name, address]) as attacker,
         ):
             await asyncio.sleep(WARM_UP_S)
             quiet = time.perf_counter()

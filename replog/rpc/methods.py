@@ -80,7 +80,6 @@ PRESENCE = presence_pb2.DESCRIPTOR.services_by_name["Presence"]
 CONTROLLER = controller_pb2.DESCRIPTOR.services_by_name["Controller"]
 ETCD_KV = etcd_pb2.DESCRIPTOR.services_by_name["KV"]
 ETCD_LEASE = etcd_pb2.DESCRIPTOR.services_by_name["Lease"]
-ETCD_CLUSTER = etcd_pb2.DESCRIPTOR.services_by_name["Cluster"]
 
 Log = methods_of(LOG)
 Replica = methods_of(REPLICA)
@@ -90,4 +89,3 @@ Presence = methods_of(PRESENCE)
 Controller = methods_of(CONTROLLER)
 EtcdKV = methods_of(ETCD_KV)
 EtcdLease = methods_of(ETCD_LEASE)
-EtcdCluster = methods_of(ETCD_CLUSTER)

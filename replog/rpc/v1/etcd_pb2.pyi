@@ -144,39 +144,3 @@ class LeaseKeepAliveResponse(_message.Message):
     ID: int
     TTL: int
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., ID: _Optional[int] = ..., TTL: _Optional[int] = ...) -> None: ...
-
-class Member(_message.Message):
-    __slots__ = ("ID", "peerURLs")
-    ID: int
-    peerURLs: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, ID: _Optional[int] = ..., peerURLs: _Optional[_Iterable[str]] = ...) -> None: ...
-
-class MemberListRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class MemberListResponse(_message.Message):
-    __slots__ = ("header", "members")
-    header: ResponseHeader
-    members: _containers.RepeatedCompositeFieldContainer[Member]
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
-
-class MemberRemoveRequest(_message.Message):
-    __slots__ = ("ID",)
-    ID: int
-    def __init__(self, ID: _Optional[int] = ...) -> None: ...
-
-class MemberRemoveResponse(_message.Message):
-    __slots__ = ("header",)
-    header: ResponseHeader
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ...) -> None: ...
-
-class MemberAddRequest(_message.Message):
-    __slots__ = ("peerURLs",)
-    peerURLs: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, peerURLs: _Optional[_Iterable[str]] = ...) -> None: ...
-
-class MemberAddResponse(_message.Message):
-    __slots__ = ("header",)
-    header: ResponseHeader
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ...) -> None: ...

@@ -37,8 +37,3 @@ def test_a_damaged_state_file_is_named(tmp_path, content):
     with pytest.raises(ReplogError, match=STATE_FILE) as caught:
         ClusterFile.load(tmp_path)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
-
-
-def test_an_unknown_broker_is_refused_with_the_known_ones():
-    with pytest.raises(ReplogError, match="broker 7 is not in this cluster; it has 1, 2"):
-        _state().broker(7)
