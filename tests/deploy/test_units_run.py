@@ -4,11 +4,10 @@ import sys
 import urllib.request
 from pathlib import Path
 
-import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from replog.local_cluster.ports import free_port, is_free
+from replog.local_cluster.probe import is_serving
 from tests.deploy.commands import DEPLOY, Command, systemd_command
 from tests.deploy.running import Running, stopped_afterwards
 
@@ -21,15 +20,6 @@ def free_instance(*ports: str) -> str:
         if all(is_free(int(tens + instance)) for tens in ports):
             return instance
     raise AssertionError(f"of each of {ports} followed by 1 to 9 one is taken")
-
-
-def serving(address: str) -> bool:
-    with grpc.insecure_channel(address) as channel:
-        try:
-            answer = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
-        except grpc.RpcError:
-            return False
-        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 def local(command: Command, tmp_path: Path) -> list[str]:
@@ -64,7 +54,7 @@ def test_the_units_bring_up_a_controller_and_a_broker(tmp_path):
             process = Running(local(command, tmp_path), tmp_path / f"{command.source}.log")
             started.append(process)
             address = command.overrides()["listeners"]
-            process.wait_until(lambda _, address=address: serving(address), f"health on {address}")
+            process.wait_until(lambda _, address=address: is_serving(address), f"health on {address}")
             metrics = command.overrides()["metrics.listener"]
             with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
                 assert b"process_cpu_seconds_total" in answer.read()

@@ -21,35 +21,13 @@ from tests.interop.foreign import NoToolchain, h2spec
 from tests.replog.rpc.handlers import Handlers, serving
 
 ASKED = [
-    *("generic/1", "generic/2/1", "generic/2/4", "generic/2/5", "generic/3", "generic/4", "generic/5"),
-    *("http2/3", "http2/4.1", "http2/4.2/1", "http2/4.2/2", "http2/4.3"),
-    *("http2/5.1/1", "http2/5.1/2", "http2/5.1/3", "http2/5.1/4", "http2/5.1/5", "http2/5.1/6", "http2/5.1/7"),
-    *("http2/5.1/10", "http2/5.1/11", "http2/5.1/12", "http2/5.1/13", "http2/5.1.1"),
-    *(
-        "http2/5.4",
-        "http2/5.5",
-        "http2/6.1",
-        "http2/6.2",
-        "http2/6.3",
-        "http2/6.4",
-        "http2/6.5",
-        "http2/6.7",
-        "http2/6.8",
-        "http2/6.9/1",
-        "http2/6.9/3",
-        "http2/6.9.1/2",
-        "http2/6.9.2/3",
-        "http2/6.10",
-        "http2/7",
-        "http2/8.1.2/1",
-        "http2/8.1.2.1/1",
-        "http2/8.1.2.1/2",
-        "http2/8.1.2.1/4",
-        "http2/8.1.2.2",
-        "http2/8.1.2.3",
-        "http2/8.2",
-        "hpack",
-    ),
+    *("generic/1", "generic/2/1", "generic/2/4", "generic/2/5", "generic/3", "generic/4", "generic/5", "http2/3"),
+    *("http2/4.1", "http2/4.2/1", "http2/4.2/2", "http2/4.3", "http2/5.1/1", "http2/5.1/2", "http2/5.1/3"),
+    *("http2/5.1/4", "http2/5.1/5", "http2/5.1/6", "http2/5.1/7", "http2/5.1/10", "http2/5.1/11", "http2/5.1/12"),
+    *("http2/5.1/13", "http2/5.1.1", "http2/5.4", "http2/5.5", "http2/6.1", "http2/6.2", "http2/6.3", "http2/6.4"),
+    *("http2/6.5", "http2/6.7", "http2/6.8", "http2/6.9/1", "http2/6.9/3", "http2/6.9.1/2", "http2/6.9.2/3"),
+    *("http2/6.10", "http2/7", "http2/8.1.2/1", "http2/8.1.2.1/1", "http2/8.1.2.1/2", "http2/8.1.2.1/4"),
+    *("http2/8.1.2.2", "http2/8.1.2.3", "http2/8.2", "hpack"),
 ]
 ANSWER_S = 30  # for each; nothing waits for it that goes well
 

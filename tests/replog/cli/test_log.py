@@ -111,6 +111,10 @@ def test_dump_of_a_directory_shows_every_kind_of_file_in_order(replog, flights):
     assert "control: ABORT" in done.stdout
     assert "isTransactional: True" in done.stdout
     assert "compression: zstd" in done.stdout
+    flip(file(flights, 22, "log"), 316 + 65)
+    damaged = replog("log", "dump", "--deep", "--format", "json", flights)
+    kinds = [json.loads(line) for line in damaged.stdout.splitlines()]
+    assert (damaged.returncode, False in [row.get("isValid") for row in kinds]) == (1, True)
 
 
 def test_notes_that_are_alike_are_told_three_times_and_counted(replog, flights):
