@@ -87,7 +87,7 @@ class Cell:
         """Run all phases that can begin within `limit_s`."""
         self._limit_s, self._deadline = limit_s, time.perf_counter() + limit_s
         try:
-            if await self._phase("start", self._start):
+            if await self._phase("start", self._cluster.start):
                 await self._life_of_topics()
         finally:
             await self._cluster.close()
@@ -109,8 +109,8 @@ class Cell:
             if not await self._phase(name, phase) and phase == self._create:
                 return  # the others need the topics
 
-    async def _phase(self, name: str, body: Callable[[], Awaitable[Figures]]) -> bool:
-        """Run a phase, and return True if it finished."""
+    async def _phase(self, name: str, body: Callable[[], Awaitable[Figures | None]]) -> bool:
+        """Run a phase, and return True if it finished. Its time is that of the whole, unless it measures a part."""
         limit_s = min(self._limit_s * LONG.get(name, SHARE), self._deadline - time.perf_counter())
         where = f"{self._cluster.name}, {self._partitions} partitions, {name}"
         if limit_s <= 0:
@@ -119,7 +119,8 @@ class Cell:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(limit_s):
-                figures = await body()
+                figures = await body() or {}
+                figures = {"seconds": time.perf_counter() - started, **figures}
         except TimeoutError:
             figures = {"not_within_s": round(time.perf_counter() - started)}
         except (ReplogError, KafkaError, OSError, ValueError, ExceptionGroup) as error:
@@ -129,11 +130,6 @@ class Cell:
         return not figures.keys() & {"not_within_s", "failed"}
 
     # -- phases
-
-    async def _start(self) -> Figures:
-        async with self._timed() as figures:
-            await self._cluster.start()
-        return figures
 
     async def _quiet(self) -> Figures:
         async with self._beside_a_producer() as figures:
@@ -201,12 +197,10 @@ class Cell:
             "failed_records": sent.waits_us.count(FAILED),
         }
 
-    async def _restart(self) -> Figures:
+    async def _restart(self) -> None:
         """Restart the killed broker, until every replica is in sync."""
-        async with self._timed() as figures:
-            await self._cluster.launch(VICTIM)
-            await self._until(in_sync)
-        return figures
+        await self._cluster.launch(VICTIM)
+        await self._until(in_sync)
 
     async def _delete(self) -> Figures:
         """Delete the topics, until no broker has a directory under their names."""

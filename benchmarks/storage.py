@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -76,14 +77,14 @@ def cleaned(task: CleanTask) -> float:
     return seconds
 
 
+@dataclass
 class Bench:
     """Measures with logs in `directory`, which decides the file system."""
 
-    def __init__(self, directory: Path, rounds: int, mebibytes: int, note: Note) -> None:
-        self._directory = directory
-        self._rounds = rounds
-        self._bytes = mebibytes * MIB
-        self._note = note
+    directory: Path
+    rounds: int
+    bytes: int  # in a log
+    note: Note
 
     def run(self) -> Iterator[Figure]:
         for label, size in BATCH_SIZES.items():
@@ -94,7 +95,7 @@ class Bench:
     def recovery(self, label: str, size: int) -> Figure:
         """Measure the recovery of a segment that is in memory, as after a broker's crash."""
         log = self._fresh_log(TopicConfig())
-        for batch in batches(size, self._bytes):
+        for batch in batches(size, self.bytes):
             log.append_as_leader(batch, leader_epoch=0, now_ms=0)
         log.close()
 
@@ -119,8 +120,8 @@ class Bench:
         """Measure the CPU of cleaning one sealed segment, whose records have few keys at random."""
         log = self._fresh_log(TopicConfig(cleanup_policy="compact"))
         rng = random.Random(1)
-        keys = [rng.randbytes(KEY_BYTES) for _ in range(self._bytes // record_bytes // PER_KEY)]
-        while log.size < self._bytes:
+        keys = [rng.randbytes(KEY_BYTES) for _ in range(self.bytes // record_bytes // PER_KEY)]
+        while log.size < self.bytes:
             builder = BatchBuilder(1 << 30)
             for _ in range(per_batch):
                 builder.append(NOW_MS, rng.choice(keys), rng.randbytes(record_bytes - KEY_BYTES), ())
@@ -138,31 +139,23 @@ class Bench:
 
         name = f"clean records of {record_bytes} B, {per_batch} a batch, CPU"
         figure = self._figure(name, plain, partial(cleaned, task))
-        self._drop(log)
-        return figure
-
-    # -- one round of a side
-
-    def _fresh_log(self, config: TopicConfig) -> Log:
-        return Log.open(Path(tempfile.mkdtemp(dir=self._directory)), config, clean=True)
-
-    def _drop(self, log: Log) -> None:
         log.abandon()
         shutil.rmtree(log.directory)
+        return figure
+
+    def _fresh_log(self, config: TopicConfig) -> Log:
+        return Log.open(Path(tempfile.mkdtemp(dir=self.directory)), config, clean=True)
 
     def _figure(self, name: str, plain: Side, ours: Side) -> Figure:
         """Measure both sides in turns."""
         pairs = []
-        for number in range(self._rounds):
-            self._note(f"{name}, round {number + 1} of {self._rounds}")
-            if number % 2:
-                later = ours()
-                pairs.append((plain(), later))
-            else:
-                pairs.append((plain(), ours()))
+        for number in range(self.rounds):
+            self.note(f"{name}, round {number + 1} of {self.rounds}")
+            taken = {side: side() for side in ((plain, ours), (ours, plain))[number % 2]}
+            pairs.append((taken[plain], taken[ours]))
         ratio = median(one / other for one, other in pairs)
         plain_s, ours_s = (median(side) for side in zip(*pairs, strict=True))
-        return Figure(name, self._bytes / 1e6 / plain_s, self._bytes / 1e6 / ours_s, ratio)
+        return Figure(name, self.bytes / 1e6 / plain_s, self.bytes / 1e6 / ours_s, ratio)
 
 
 def main() -> None:
@@ -174,7 +167,7 @@ def main() -> None:
     if options.mebibytes < MIN_MEBIBYTES or options.rounds < 1:
         parser.error(f"needs --mebibytes {MIN_MEBIBYTES} and --rounds 1 at least")
     with homes(options.directory) as directory:
-        figures = list(Bench(directory, options.rounds, options.mebibytes, note).run())
+        figures = list(Bench(directory, options.rounds, options.mebibytes * MIB, note).run())
     rows = [[f.name, f"{f.plain:,.4g}", f"{f.ours:,.4g}", f"{f.ratio:.2f}"] for f in figures]
     shown = table(["MB/s", "plain", "replog", "plain / replog time"], rows)
     publish("storage", shown, {"figures": [figure._asdict() for figure in figures]}, options)

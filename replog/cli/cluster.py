@@ -1,6 +1,7 @@
 """`replog cluster …`: any cluster described; a local cluster of real processes, and its faults."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -145,16 +146,10 @@ async def cluster_facts(admin: "Admin") -> ClusterFacts:
 
 def broker_rows(cluster: "ClusterDescription", topics: Iterable["TopicDescription"]) -> list[dict[str, Any]]:
     """Return a row for each broker, with how many partitions it leads, has, and has out of sync."""
-    counts = {broker.broker_id: {"leads": 0, "replicas": 0, "out_of_sync": 0} for broker in cluster.brokers}
-    for partition in (partition for topic in topics for partition in topic.partitions):
-        for name, brokers in (
-            ("leads", (partition.leader,)),
-            ("replicas", partition.replicas),
-            ("out_of_sync", partition.out_of_sync),
-        ):
-            for broker in brokers:
-                if broker in counts:
-                    counts[broker][name] += 1
+    every = [partition for topic in topics for partition in topic.partitions]
+    leads = Counter(partition.leader for partition in every)
+    replicas = Counter(broker for partition in every for broker in partition.replicas)
+    out_of_sync = Counter(broker for partition in every for broker in partition.out_of_sync)
     return [
         {
             "broker": broker.broker_id,
@@ -163,7 +158,9 @@ def broker_rows(cluster: "ClusterDescription", topics: Iterable["TopicDescriptio
             "epoch": broker.broker_epoch,
             "version": broker.software_version,
             "address": broker.address,
-            **counts[broker.broker_id],
+            "leads": leads[broker.broker_id],
+            "replicas": replicas[broker.broker_id],
+            "out_of_sync": out_of_sync[broker.broker_id],
         }
         for broker in cluster.brokers
     ]

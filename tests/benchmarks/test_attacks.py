@@ -1,11 +1,16 @@
 """The benchmark of attacks runs, small, and reports what its processes did."""
 
+import sys
+from contextlib import AbstractAsyncContextManager
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
+from benchmarks import attacks
 from benchmarks.attackers import ATTACKS, prepare
 from benchmarks.attacks import measure, shown
+from benchmarks.beside import Beside
 from replog.rpc.limits import MIB
 
 FOUND = {
@@ -27,12 +32,21 @@ def test_the_table_has_a_row_for_each_attack_and_says_what_failed():
     assert len(cells[0]) == len(cells[1])
 
 
+BUSY = "import asyncio, sys; from benchmarks.attackers import main; asyncio.run(main(*sys.argv[1:]))"
+
+
+def busy(name: str, command: list[str]) -> AbstractAsyncContextManager[Beside]:
+    """The attacker, which gets more than idle CPU time: beside other tests there is none."""
+    return Beside.program(name, [sys.executable, "-c", BUSY, *command[-2:]])
+
+
 @pytest.mark.processes
 async def test_an_attack_is_measured_beside_a_producer(tmp_path, monkeypatch):
-    monkeypatch.setattr("benchmarks.attacks.WARM_UP_S", 1.0)
+    monkeypatch.setattr(attacks, "WARM_UP_S", 1.0)
+    monkeypatch.setattr(attacks, "Beside", SimpleNamespace(program=busy))
     monkeypatch.setattr("benchmarks.attackers.PACKED_PARTITIONS", 1)
     monkeypatch.setattr("benchmarks.attackers.STORED", 4 * MIB)
-    monkeypatch.setattr("benchmarks.attacks.prepare", partial(prepare, expanded=MIB))  # a broker unpacks that
+    monkeypatch.setattr(attacks, "prepare", partial(prepare, expanded=MIB))  # a broker unpacks that
     measured = await measure("parked", ATTACKS["parked"], tmp_path / "cluster", 2.0, secure=False)
     assert measured["before_p99_ms"] > 0, measured
     assert 0 < measured["p50_ms"] <= measured["p99_ms"] <= measured["max_ms"], measured
