@@ -83,7 +83,7 @@ class Bench:
 
     directory: Path
     rounds: int
-    bytes: int  # in a log
+    bytes: int  # each log has so many
     note: Note
 
     def run(self) -> Iterator[Figure]:

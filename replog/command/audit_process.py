@@ -34,7 +34,7 @@ def run_audit(directories: Mapping[int, Path], level: str, output: Path) -> Audi
     log = output / "audit.log"
     started = monotonic()
     try:
-        with log.open("wb") as said:  # in a session of its own: Ctrl-C is ours to handle, and Spark's JVM ends with it
+        with log.open("wb") as said:  # Ctrl-C comes to us alone, and the process ends with us; so does its JVM
             exit_code = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -28,7 +28,7 @@ class Tracker:
         self.history = History()
         self.crashed_at: float | None = None
         self.recovered_s: dict[int, float] = {}  # each partition's seconds from the crash to an acknowledgement
-        self._waiting: defaultdict[int, deque[tuple[ProducerSend, Delivery]]] = defaultdict(deque)  # by partition
+        self._waiting: defaultdict[int, deque[tuple[ProducerSend, Delivery]]] = defaultdict(deque)
 
     @property
     def count(self) -> int:
