@@ -9,7 +9,7 @@
 | who leads where nobody is known to have everything (CT-30, CT-31) | `evidence.py` |
 | who leads (CT-8); elections on request (CT-11, CT-12) | `elections.py`, `leader_elections.py` |
 | leaders' ISR proposals (§6.4), and leaders that resign (CT-22) | `alter_partition.py` |
-| topics and where their replicas go (CT-18 to CT-20) | `topics.py`, `placement.py` |
+| topics and where their replicas go (CT-18 to CT-20) | `topics.py` |
 | replicas that move to other brokers (CT-14 to CT-16) | `reassignments.py` |
 | the last changes of each partition, for people | `partition_history.py` |
 | what an audit has reported last | `audits.py` |

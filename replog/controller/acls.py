@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from replog.common.acl import Acl, AclFilter, as_connected, checked
 from replog.controller.decision import Decision
-from replog.controller.placement import Rng
+from replog.controller.topics import Rng
 from replog.errors import ErrorCode
 from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change

@@ -32,8 +32,8 @@ from replog.controller.broker_lifecycle import (
 from replog.controller.decision import Decision
 from replog.controller.elections import Election, Strategy, was_unclean
 from replog.controller.evidence import Evidence, KnownLogEnds
-from replog.controller.placement import Rng
 from replog.controller.registration import has_joined, never_joined
+from replog.controller.topics import Rng
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import Change, Tombstones, partitions_key

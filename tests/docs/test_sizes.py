@@ -28,10 +28,10 @@ LINES = {
     "replog/common": 396,
     "replog/config": 752,
     "replog/console": 1_519,
-    "replog/controller": 2_628,
+    "replog/controller": 2_623,
     "replog/demo": 551,
     "replog/local_cluster": 1_315,
-    "replog/log": 8_067,
+    "replog/log": 8_051,
     "replog/log_tools": 2_536,
     "replog/metadata": 880,
     "replog/purgatory": 140,
@@ -43,8 +43,8 @@ LINES = {
     "spark_jobs/records": 1_924,
     "spark_jobs/replicas": 3_233,
 }
-FILES = 541
-TESTS = 72_862
+FILES = 540
+TESTS = 72_795
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -122,17 +122,6 @@ def host(tmp_path: Path) -> Host:
     return at_end(tmp_path, 3)
 
 
-def test_a_pass_reads_so_many_partitions_and_the_next_one_the_rest(tmp_path):
-    host = Host(tmp_path, 1)
-    host.leaders = {named(number): host.leaders[named(0)] for number in range(MAX_LOOKS + 10)}
-    first = host.ask(dict.fromkeys(range(MAX_LOOKS + 10), 0))
-    assert len(host.touched) == MAX_LOOKS
-    second = host.ask({})
-    assert first is not None
-    assert second is not None
-    assert {*first, *second} == set(range(MAX_LOOKS + 10))
-
-
 @pytest.mark.parametrize("limit", [71, 100, 141])
 def test_two_partitions_with_room_for_one_batch_get_it_in_turn_fe_9_fe_10(tmp_path, limit):
     """FE-9, FE-10, KIP-74: what does not fit whole is left out. A piece of it would be of no use, and cost its turn."""
@@ -207,24 +196,6 @@ def test_a_request_that_does_not_wait_is_answered_without_records_if_there_are_n
     assert host.ask({}, wait_ms=0) is not None
 
 
-def test_an_idle_consumer_costs_no_look_at_any_partition(tmp_path):
-    counted = []
-    for partitions in (10, 100):
-        host = at_end(tmp_path / str(partitions), partitions)
-        host.looks = 0
-        for _ in range(50):
-            assert host.ask({}) is None
-            assert host.answer() == {}
-        assert host.looks == 0
-        host.ask({})
-        host.append(4)
-        assert host.ready == 1
-        assert host.answer() == {4: 72}
-        host.ask({4: 11})
-        counted.append(host.looks)
-    assert counted[0] == counted[1] < 10
-
-
 def test_a_consumer_is_woken_by_what_is_committed_and_by_nothing_else_fe_7(host):
     host.ask({})
     host.append(1, committed=False)
@@ -267,15 +238,6 @@ def test_a_leader_that_hears_nobody_says_so_of_every_partition(host):
     host.alone = True
     assert host.ask({}) == {0: 0, 1: 0, 2: 0}
     assert host.ask({}) == {0: 0, 1: 0, 2: 0}, "until it is heard"
-
-
-def test_what_is_forgotten_is_watched_and_answered_no_more(host):
-    host.append(0)
-    host.append(1)
-    assert host.ask({}, 0) == {1: 72}
-    assert list(host.watched) == [named(1), named(2)]
-    host.session.close()
-    assert not host.watched
 
 
 def cold(directory: Path, partitions: int, *numbers: int, cold_wait_ms: int = 0) -> tuple[Host, int]:
@@ -327,14 +289,6 @@ def refusals(host: Host) -> dict[int, ErrorCode]:
     assert rows is not None
     assert not any(row.answer.records for row in rows)
     return {row.topic_partition.partition: row.answer.error for row in rows}
-
-
-def test_a_new_leader_is_heard_of_while_the_disk_is_waited_for(tmp_path):
-    host, _ = cold(tmp_path, 1, 0)
-    assert host.ask({0: 0}) is None
-    del host.leaders[named(0)]
-    host.mark(0)
-    assert host.ready == 1
 
 
 def test_a_request_that_does_not_wait_is_answered_and_a_later_one_gets_what_was_brought(tmp_path):

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from replog.controller.placement import ReplicaPlacer
+from replog.controller.topics import ReplicaPlacer
 from replog.metadata.values import BrokerRegistration
 
 

@@ -69,15 +69,6 @@ def leader(tmp_path: Path) -> Log:
     return log
 
 
-def test_a_log_that_starts_later_shares_the_files_from_the_next_common_segment_on(tmp_path, leader):
-    start = leader.segments[2].base_offset
-    late = open_log(tmp_path / "late", **SETTINGS)
-    late.truncate_fully_and_start_at(start)
-    follow(b"".join(segment.path.read_bytes() for segment in leader.segments[2:]), late, 500)
-    theirs = files_of(tmp_path / "leader")
-    assert files_of(tmp_path / "late") == {name: data for name, data in theirs.items() if int(name[:20]) >= start}
-
-
 def test_digests_of_common_intervals_compare_across_different_segments(tmp_path):
     """Sums can be subtracted: one log in segments of 900 bytes, one in one segment, same batches."""
     small = lead(tmp_path / "small", BATCHES, **SETTINGS)
