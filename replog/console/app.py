@@ -68,12 +68,17 @@ class Guard:
 
 
 class Events:
-    """An ASGI response. It writes when the browser has taken the event before, so nothing is queued here."""
+    """The stream of events, for `MAX_VIEWERS` at a time. It writes when the browser has taken the event before, so
+    nothing is queued here."""
 
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._watcher.viewers >= MAX_VIEWERS:
+            refused = PlainTextResponse(f"{MAX_VIEWERS} are looking already; close one of these pages\n", 503)
+            await refused(scope, receive, send)
+            return
         left = asyncio.create_task(_left(receive))
         sending = asyncio.create_task(self._send(send))
         self._watcher.come()
@@ -110,32 +115,13 @@ async def _left(receive: Receive) -> None:
 
 def console_app(watcher: Watcher, hosts: Set[str] | None) -> ASGIApp:
     """Return the console's app. `hosts` goes to `Guard`."""
-    routes = [Route("/events", _Viewers(watcher), methods=["GET"]), Route("/partition", _detail_of(watcher))]
+    routes = [Route("/events", Events(watcher), methods=["GET"]), Route("/partition", _detail_of(watcher))]
     for path in files("replog.console.assets").iterdir():
         name, dot, suffix = path.name.rpartition(".")
         if dot + suffix in _TYPES:
             page = _asset(path.read_bytes(), _TYPES[dot + suffix])
             routes.append(Route("/" if name == "index" else f"/{path.name}", page))
     return Starlette(routes=routes, middleware=[Middleware(Guard, hosts=hosts)])
-
-
-class _Viewers:
-    """Opens streams of events, at most `MAX_VIEWERS` at a time."""
-
-    def __init__(self, watcher: Watcher) -> None:
-        self._watcher = watcher
-        self._count = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._count >= MAX_VIEWERS:
-            refused = PlainTextResponse(f"{MAX_VIEWERS} are looking already; close one of these pages\n", 503)
-            await refused(scope, receive, send)
-            return
-        self._count += 1
-        try:
-            await Events(self._watcher)(scope, receive, send)
-        finally:
-            self._count -= 1
 
 
 def _asset(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:

@@ -76,13 +76,6 @@ class Certificates:
         return context
 
 
-def serve(bootstrap: str, listener: str, keystore: Path | None, audit: Path | None) -> None:
-    """Serve until SIGINT or SIGTERM. Raises INVALID_CONFIG."""
-    host, port = _address(listener)
-    shown = certificates(host, listener, keystore)
-    asyncio.run(_serve(bootstrap, host, port, shown, audit))
-
-
 class _Server(uvicorn.Server):
     """Leaves signals alone: uvicorn would raise them once more when it has stopped."""
 
@@ -91,12 +84,22 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(bootstrap: str, host: str, port: int, shown: Certificates | None, audit: Path | None) -> None:
-    async with watching(bootstrap, audit) as watcher:
-        server = http_server(watcher, host, port, shown)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)
-        await server.serve()
+def serve(bootstrap: str, listener: str, keystore: Path | None, audit: Path | None) -> None:
+    """Serve until SIGINT or SIGTERM. Raises INVALID_CONFIG."""
+    try:
+        host, port = parse_address(listener)
+    except ValueError as error:
+        raise ErrorCode.INVALID_CONFIG.error(f"--listener {error}") from None
+    shown = certificates(host, listener, keystore)
+
+    async def run() -> None:
+        async with watching(bootstrap, audit) as watcher:
+            server = http_server(watcher, host, port, shown)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, setattr, server, "should_exit", True)
+            await server.serve()
+
+    asyncio.run(run())
 
 
 def http_server(watcher: Watcher, host: str, port: int, shown: Certificates | None) -> uvicorn.Server:
@@ -129,13 +132,6 @@ async def watching(bootstrap: str, audit: Path | None = None) -> AsyncIterator[W
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await running
-
-
-def _address(listener: str) -> tuple[str, int]:
-    try:
-        return parse_address(listener)
-    except ValueError as error:
-        raise ErrorCode.INVALID_CONFIG.error(f"--listener {error}") from None
 
 
 def certificates(host: str, listener: str, keystore: Path | None) -> Certificates | None:

@@ -5,15 +5,13 @@ import json
 import shlex
 import time
 from collections.abc import Coroutine
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from replog.client.admin import Admin
-from replog.client.descriptions import BrokerDescription, ClusterDescription, LogDirDescription
+from replog.client.descriptions import ClusterDescription, LogDirDescription
 from replog.console.board import Board
 from replog.errors import ReplogError
-from replog.metadata.values import StandingAudit
 
 POLL_S = 1.0  # the least rest after a poll
 REST = 4  # a rest is at least so many times as long as the poll
@@ -22,6 +20,8 @@ DISKS_S = 10.0  # how often log directories and the report of the audit are read
 SUMMARY = "summary.json"
 MAX_BYTES = 64 << 20
 SHOWN = 50  # findings
+_BROKER = ("state", "address", "rack", "broker_epoch")
+_STANDING = ("verdict", "level", "at_ms", "consistent_at_ms", "partitions", "diverged", "diverged_partitions")
 _FINDING = ("class", "topic", "partition", "first_offset", "last_offset", "wrong_replica", "why", "remedy")
 
 
@@ -33,7 +33,7 @@ class Watcher:
         self.ticked = asyncio.Event()
         self._admin = admin
         self._audit = audit
-        self._viewers = 0
+        self.viewers = 0
         self._watched = asyncio.Event()
         self._version = 0  # the newest change that is known
         self._asking: dict[tuple[str, int], asyncio.Task[Any]] = {}
@@ -41,12 +41,12 @@ class Watcher:
         self._next_disks = 0.0
 
     def come(self) -> None:
-        self._viewers += 1
+        self.viewers += 1
         self._watched.set()
 
     def go(self) -> None:
-        self._viewers -= 1
-        if not self._viewers:
+        self.viewers -= 1
+        if not self.viewers:
             self._watched.clear()
 
     async def run(self) -> None:
@@ -147,7 +147,7 @@ class Watcher:
         except ReplogError as error:
             self.board.put_part("standing", {"trouble": error.message})
             return
-        self.board.put_part("standing", _standing(audit) if audit is not None else None)
+        self.board.put_part("standing", {name: getattr(audit, name) for name in _STANDING} if audit else None)
 
     async def _look_at_audit(self, directory: Path) -> None:
         self.board.put_part("audit", await asyncio.to_thread(audit_report, directory))
@@ -163,21 +163,15 @@ class Watcher:
             "controllers": cluster.controllers,
             "silent": cluster.controller_heard_ms_ago > 5000,
             "version": cluster.metadata_version,
-            "brokers": [{**_broker(broker), **self._brokers[broker.broker_id]} for broker in cluster.brokers],
+            "brokers": [
+                {"id": b.broker_id, **{name: getattr(b, name) for name in _BROKER}, **self._brokers[b.broker_id]}
+                for b in cluster.brokers
+            ],
         }
 
 
 def _nothing() -> dict[str, Any]:
     return {"trouble": "", "step_ms": None, "disks": [], "disks_trouble": ""}
-
-
-def _broker(broker: BrokerDescription) -> dict[str, Any]:
-    known = asdict(broker)
-    return {
-        "id": broker.broker_id,
-        "state": broker.state,
-        **{name: known[name] for name in ("address", "rack", "broker_epoch")},
-    }
 
 
 def _disk(directory: LogDirDescription) -> dict[str, Any]:
@@ -188,12 +182,6 @@ def _disk(directory: LogDirDescription) -> dict[str, Any]:
         "usable": directory.usable_bytes,
         "size": sum(replica.size for _, replica in directory.replicas),
     }
-
-
-def _standing(audit: StandingAudit) -> dict[str, Any]:
-    """Return the report without the offset of each partition."""
-    names = ("verdict", "level", "at_ms", "consistent_at_ms", "partitions", "diverged", "diverged_partitions")
-    return {name: getattr(audit, name) for name in names}
 
 
 def audit_report(directory: Path) -> dict[str, Any]:

@@ -12,7 +12,6 @@ export function take(news) {
   for (const row of news.rows) state.rows.set(row.key, row);
   Object.assign(state.parts, news.parts);
   state.changes = state.changes.concat(news.changes).slice(-KEPT_CHANGES);
-  return news.rows;
 }
 
 // Returns how far the slowest replica that should be in sync is behind its leader; null: not known.
