@@ -116,6 +116,9 @@ def test_a_system_that_fails_costs_its_own_turn_and_is_named():
     ]  # fmt: skip
 
 
+ROWS = (*PEERS[SecureReplogPeer], BULK)  # each kind of row is among them
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize("kind", [ReplogPeer, SecureReplogPeer], ids=lambda kind: kind.name)
 async def test_a_system_does_the_work_of_its_rows(kind, tmp_path, monkeypatch):
@@ -123,8 +126,8 @@ async def test_a_system_does_the_work_of_its_rows(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(kind, "warm_up_mb", 1)
     monkeypatch.setenv(CLIENT_CONFIG, "")  # a secure one sets it
     told: list[str] = []
-    figures = await turn(kind(tmp_path), PEERS[kind], seconds=0.05, note=told.append)
-    assert set(figures) == {row.key for row in PEERS[kind]}
+    figures = await turn(kind(tmp_path), ROWS, seconds=0.05, note=told.append)
+    assert set(figures) == {row.key for row in ROWS}
     assert len(told) == len({id(of_row) for of_row in figures.values()})
     for key, of_row in figures.items():
         names = ("p50_ms", "p99_ms", "max_ms") if key.startswith("pace") else ("mb_per_second",)

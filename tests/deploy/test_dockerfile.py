@@ -100,8 +100,8 @@ def test_the_image_has_a_replog_that_runs_a_cluster(tmp_path):
     image.environment.pop("REPLOG_BOOTSTRAP_SERVER", None)
     assert image.run("version").startswith("replog ")
     try:
-        image.run("cluster up")
-        image.run("topic create --topic t --partitions 1")
+        image.run("cluster up --brokers 1")
+        image.run("topic create --topic t --partitions 1 --replication-factor 1")
         image.run("produce --topic t", stdin="from the image\n")
         assert image.run("consume --topic t --from-beginning --max-messages 1") == "from the image\n"
         assert "audit" in image.run("console --help")

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.processes
 
 TOPIC = "accounts"
 KEYS = 200
-KILLS = 3
+KILLS = 2
 WRITES = 6000  # at least: far more than the active segments hold
 SETTINGS = {"log.cleaner.backoff.ms": "20"}
 CONFIGS = {"cleanup.policy": "compact", "segment.bytes": "60000", "min.cleanable.dirty.ratio": "0.05"}
