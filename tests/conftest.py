@@ -27,13 +27,14 @@ __all__ = ["evicted_is_cold"]  # for tests of any package
 TOGETHER = "tests/interop/"
 LONGEST = (  # begun first: at the end each would keep one worker alone
     TOGETHER,
+    "tests/replog/processes/test_chaos.py",
+    "tests/replog/processes/test_upgrade.py",
     "tests/audit/test_wrong_replicas.py",
     "tests/audit/test_compacted.py",
     "tests/spark_jobs/test_command_line.py",
     "tests/replog/simulator/test_runs.py",
     "tests/replog/cli/test_bad_input.py",
     "tests/replog/local_cluster/test_local_cluster.py",
-    "tests/replog/processes/test_chaos.py",
     "tests/docs/test_tour_secured.py",
     "tests/docs/test_tour.py",
     "tests/docs/test_readme.py",

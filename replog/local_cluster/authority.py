@@ -28,6 +28,10 @@ CA_KEY = "ca.key"
 CA_DAYS, DAYS = 5 * 365, 365
 LOCAL = ("localhost", "127.0.0.1", "::1")  # names that every certificate has
 SKEW = timedelta(minutes=10)  # a new certificate is valid at once, also for clocks that are this much behind
+_OTHER_USAGES = (
+    *("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("encipher_only", "decipher_only"),
+)
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
@@ -41,18 +45,11 @@ def init(directory: Path, cluster_id: str, now: datetime | None = None) -> None:
             raise _bad(f"{directory / name} is there already; all certificates hang on it: use another directory")
     now = now or datetime.now(UTC)
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"replog {cluster_id}"[:64])])
-    certificate = (
-        _builder(subject, subject, key.public_key(), now, now + timedelta(days=CA_DAYS))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectAlternativeName([_uri(f"{SCHEME}://{cluster_id}")]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, SHA256())
-    )
+    subject, names = _subject(f"replog {cluster_id}"[:64]), [x509.UniformResourceIdentifier(f"{SCHEME}://{cluster_id}")]
+    certificate = _certificate(subject, subject, key, key, now, now + timedelta(days=CA_DAYS), names)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     _write(directory / CA_KEY, _private(key))
-    _write(directory / CA_CERTIFICATE, certificate.public_bytes(Encoding.PEM))
+    _write(directory / CA_CERTIFICATE, certificate)
 
 
 def issue(
@@ -81,24 +78,11 @@ def issue(
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
     if role is not Role.CLIENT:  # otherwise a client could pose as a server
         usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
-    names = [_uri(identity.uri), *(_host(host) for host in dict.fromkeys((*LOCAL, *hosts)))]
-    certificate = (
-        _builder(
-            x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]),
-            ca.subject,
-            key.public_key(),
-            now,
-            min(now + timedelta(days=DAYS), ca.not_valid_after_utc),
-        )
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
-        .sign(ca_key, SHA256())
-    )
-    _write(path, _private(key) + certificate.public_bytes(Encoding.PEM))
+    names = [x509.UniformResourceIdentifier(identity.uri), *map(_host, dict.fromkeys((*LOCAL, *hosts)))]
+    end = min(now + timedelta(days=DAYS), ca.not_valid_after_utc)
+    more = x509.ExtendedKeyUsage(usages), x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
+    certificate = _certificate(_subject(name), ca.subject, key, ca_key, now, end, names, more)
+    _write(path, _private(key) + certificate)
     return path
 
 
@@ -123,34 +107,41 @@ def _cluster_id(directory: Path, ca: x509.Certificate) -> str:
         raise _bad(f"{directory / CA_CERTIFICATE} names no cluster; make another: replog tls init DIR") from None
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: Any, begin: datetime, end: datetime) -> Any:
-    return (
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _certificate(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: Any,
+    signer: Any,
+    begin: datetime,
+    end: datetime,
+    names: Sequence[x509.GeneralName],
+    more: Sequence[x509.ExtensionType] = (),
+) -> bytes:
+    """Return the certificate of a key in PEM; one that signs itself is an authority's."""
+    signs = signer is key
+    usage = x509.KeyUsage(
+        digital_signature=not signs, key_cert_sign=signs, crl_sign=signs, **dict.fromkeys(_OTHER_USAGES, False)
+    )
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
-        .public_key(key)
+        .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(begin - SKEW)
         .not_valid_after(end)
+        .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
-
-
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _uri(value: str) -> x509.GeneralName:
-    return x509.UniformResourceIdentifier(value)
+    for extension in more:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(signer, SHA256()).public_bytes(Encoding.PEM)
 
 
 def _host(host: str) -> x509.GeneralName:
