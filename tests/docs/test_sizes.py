@@ -27,10 +27,10 @@ LINES = {
     "replog/command": 471,
     "replog/common": 396,
     "replog/config": 752,
-    "replog/console": 1_519,
+    "replog/console": 1_488,
     "replog/controller": 2_623,
     "replog/demo": 551,
-    "replog/local_cluster": 1_315,
+    "replog/local_cluster": 1_306,
     "replog/log": 8_051,
     "replog/log_tools": 2_536,
     "replog/metadata": 880,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_233,
 }
 FILES = 540
-TESTS = 72_795
+TESTS = 72_799
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 
