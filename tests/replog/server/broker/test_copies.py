@@ -8,7 +8,6 @@ from replog.errors import ErrorCode
 from replog.log.formats.batch import HEADER_SIZE
 from replog.log.offsets import Isolation
 from replog.rpc.codec import RecordsDecoder
-from replog.rpc.http2.protocol.partial import Partial
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch
@@ -31,16 +30,3 @@ async def test_what_followers_read_of_a_new_batch_is_the_message_that_brought_it
     request = RecordsDecoder(log_pb2.ProduceRequest)(message)
     assert request.head.acks == 1
     assert request.records[0][HEADER_SIZE:] == records[HEADER_SIZE:]
-
-
-async def test_most_of_a_large_message_is_read_from_the_socket_to_where_it_stays(cluster, monkeypatch):
-    sizes, landed = list[int](), Partial.landed
-
-    def noted(self: Partial, size: int, behind: int) -> bytes:
-        sizes.append(size)
-        return landed(self, size, behind)
-
-    await cluster.begin(1)
-    monkeypatch.setattr(Partial, "landed", noted)
-    assert (await cluster.produce(TP, records_of(IN_PIECES)))[0] is ErrorCode.NONE
-    assert sum(sizes) > IN_PIECES / 2, sizes

@@ -18,12 +18,7 @@ from replog.release import MAX_VERSION_LENGTH
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import watchers
 from replog.server.controller.store import LeadershipLostError, VersionConflictError
-
-
-async def until(condition, timeout_s=60.0):
-    async with asyncio.timeout(timeout_s):
-        while not condition():
-            await asyncio.sleep(0.01)
+from tests.replog.server.broker.conftest import eventually
 
 
 def test_a_cluster_id_is_22_characters_and_never_looks_like_an_option():
@@ -215,7 +210,7 @@ async def test_a_decision_is_carried_through_though_its_caller_has_gone(running)
             waiting = asyncio.ensure_future(r.register(2))
             await asyncio.sleep(0.02)
             waiting.cancel()  # this one has not begun, so it never happens
-        await until(lambda: 1 in r.image.brokers)
+        await eventually(lambda: 1 in r.image.brokers)
         assert await r.register(3) == 4
         assert sorted(r.image.brokers) == [1, 3]
 
@@ -236,7 +231,7 @@ async def test_a_decision_whose_commit_fails_after_its_caller_has_gone_is_no_unh
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
-        await until(r.controller.failure.done)
+        await eventually(r.controller.failure.done)
     gc.collect()
     assert not unheard
 
@@ -283,7 +278,7 @@ async def test_a_controller_that_did_not_run_for_a_while_fences_nobody_for_it(ru
         time.sleep(1.0)  # noqa: ASYNC251 (the loop stands still, as under SIGSTOP)
         await asyncio.sleep(0.1)
         assert not r.image.brokers[1].fenced
-        await until(lambda: r.image.brokers[1].fenced)
+        await eventually(lambda: r.image.brokers[1].fenced)
 
 
 async def test_producer_ids_are_given_once_over_restarts_failed_writes_and_another_writer(running, refused):
@@ -335,7 +330,7 @@ async def test_a_heartbeat_that_changes_something_is_heard_at_once_and_answered_
             heard_ms = r.controller.state.sessions._sessions[1].expires_ms
             await asyncio.sleep(0.01)
             unfencing = asyncio.ensure_future(r.heartbeat(1))
-            await until(lambda: r.controller.state.sessions._sessions[1].expires_ms > heard_ms)
+            await eventually(lambda: r.controller.state.sessions._sessions[1].expires_ms > heard_ms)
             assert r.image.brokers[1].fenced
             assert not unfencing.done()
         assert not (await unfencing).is_fenced

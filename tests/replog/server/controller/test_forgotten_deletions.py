@@ -67,19 +67,6 @@ async def test_who_may_have_missed_forgotten_deletions_is_given_everything_also_
         assert values(shorter) == [("collected", "collected"), ("lineage", "lineage")]
 
 
-async def test_a_watcher_that_is_slower_than_the_brokers_is_given_everything(running):
-    async with running() as r:
-        await r.start_brokers(1)
-        await r.create("gone", replication_factor=1)
-        async with r.watch(r.image.version - 1) as slow:
-            await slow()
-            await r.delete("gone")
-            await collected(r)
-            delta = await slow()
-        assert delta.reset
-        assert [key for key, _ in values(delta)] == ["cluster", "lineage", "broker/1", "collected"]
-
-
 async def test_nothing_of_a_deleted_topics_partitions_is_stored_or_sent(running):
     async with running() as r:
         await r.start_brokers(1)

@@ -1,7 +1,7 @@
 """What fetches lack in memory is brought by a thread of each disk. One disk hangs."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,7 @@ from replog.log.files.cold import ColdRead
 from replog.server.broker.replicas.fetch_sessions import MOST_READS, ColdReads
 from replog.topic import TopicPartition
 from tests.replog.log.hanging import Hanging
-
-WAIT_S = 30.0
+from tests.replog.server.broker.conftest import eventually
 
 
 class Session:
@@ -53,7 +52,7 @@ class Disks:
 
     async def go_on(self) -> None:
         """Let the reader that waits for the slow file have it."""
-        await until(self._hanging.is_opened.is_set)
+        await eventually(self._hanging.is_opened.is_set)
         self._hanging.go_on()
 
 
@@ -67,20 +66,14 @@ async def running(root: Path) -> AsyncIterator[Disks]:
         await asyncio.wait([task])
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 async def test_a_disk_that_hangs_holds_up_nobody_elsewhere(tmp_path):
     session = Session()
     async with running(tmp_path) as disks:
         disks.ask(session, 0, disks.slow)
         disks.ask(session, 1, disks.file(1))
-        await until(lambda: session.brought == [1])
+        await eventually(lambda: session.brought == [1])
         await disks.go_on()
-        await until(lambda: session.brought == [1, 0])
+        await eventually(lambda: session.brought == [1, 0])
     assert session.looks == 2
 
 
@@ -95,7 +88,7 @@ async def test_who_wants_little_does_not_wait_for_all_that_another_wants(tmp_pat
         heard: list[int] = []
         modest.look = lambda: heard.append(len(greedy.brought))  # type: ignore[method-assign]
         await disks.go_on()
-        await until(lambda: len(greedy.brought) == 10 * MOST_READS)
+        await eventually(lambda: len(greedy.brought) == 10 * MOST_READS)
         assert modest.brought == [0]
         assert heard[0] <= 2 * MOST_READS
         assert sorted(greedy.brought) == list(range(10 * MOST_READS))
@@ -112,6 +105,6 @@ async def test_what_is_wanted_no_more_is_not_brought(tmp_path):
             disks.reads.forget(TopicPartition("t", number), gone)  # type: ignore[arg-type]
         disks.ask(other, 1, disks.file(0))
         await disks.go_on()
-        await until(lambda: other.brought == [0, 1])
+        await eventually(lambda: other.brought == [0, 1])
     assert gone.brought == []
     assert not any(disk.wanted for disk in disks.reads._disks.values())
