@@ -281,25 +281,6 @@ async def test_a_controller_that_did_not_run_for_a_while_fences_nobody_for_it(ru
         await eventually(lambda: r.image.brokers[1].fenced)
 
 
-async def test_producer_ids_are_given_once_over_restarts_failed_writes_and_another_writer(running, refused):
-    async with running() as r:
-        await r.start_brokers(1)
-        ask = pb.AllocateProducerIdsRequest(**r.claim(1))
-        given = await asyncio.gather(*(r.service.allocate_producer_ids(ask) for _ in range(3)))
-        assert [block.first_producer_id for block in given] == [0, 1000, 2000]
-        with r.locked_store(), refused(ErrorCode.KAFKA_STORAGE_ERROR, "locked"):
-            await r.service.allocate_producer_ids(ask)
-        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 3000
-    async with running() as r:
-        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 4000
-        taken = Change("producer_ids", None, 6000, version=r.image.version + 1)
-        r.store.commit(r.image.version, [record_of(taken)])
-        with refused(ErrorCode.NOT_CONTROLLER, "another controller"):
-            await r.service.allocate_producer_ids(ask)
-    async with running() as r:
-        assert (await r.service.allocate_producer_ids(ask)).first_producer_id == 6000
-
-
 async def test_ct_3_heartbeats_do_not_wait_for_a_disk_that_stands_still_and_no_session_ends_of_it(running):
     """CT-3, CT-6."""
     session_ms = 1500

@@ -2,9 +2,6 @@
 
 import asyncio
 
-from replog.rpc.v1 import controller_pb2 as pb
-from replog.rpc.v1 import metadata_pb2
-from replog.server.controller.service import LOT
 from replog.server.slices import SLICE
 
 
@@ -36,28 +33,3 @@ async def test_what_is_decided_of_thousands_of_partitions_lets_others_have_their
         assert (created[1], fenced[1]) == (2001, 2001)
         assert min(created[0], fenced[0]) >= 2001 // SLICE
         assert all(sorted(state.isr) == [1, 3] for state in r.image.partitions.values())
-
-
-async def test_a_request_for_many_partitions_is_decided_in_lots_and_answered_whole(running):
-    async with running() as r:
-        await r.start_brokers(1, 2, 3)
-        await r.create("big", partitions=LOT + 1, replication_factor=3)
-        led = [tp for tp, state in r.image.partitions.items() if state.leader == 1]
-        request = pb.AlterPartitionRequest(**r.claim(1))
-        for tp, state in r.image.partitions.items():
-            members = [pb.IsrMember(broker_id=b, broker_epoch=r.epoch(b)) for b in (1, 2)]
-            request.partitions.add(
-                topic="big",
-                topic_id=r.image.topics["big"].topic_id,
-                partition=tp.partition,
-                leader_epoch=state.leader_epoch,
-                partition_epoch=state.partition_epoch,
-                new_isr=members,
-                recovery_state=metadata_pb2.RECOVERED,
-            )
-        answer = await r.service.alter_partition(request)
-        assert [(result.topic, result.partition) for result in answer.partitions] == [
-            (named.topic, named.partition) for named in request.partitions
-        ]
-        changed = {tp for tp, state in r.image.partitions.items() if sorted(state.isr) == [1, 2]}
-        assert changed == set(led), "the leader's own, and no other"

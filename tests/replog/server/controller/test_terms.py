@@ -90,24 +90,6 @@ async def decided(among):
                 return answer.broker_epoch
 
 
-async def test_one_decides_and_the_others_say_that_they_do_not_and_who_does():
-    async with controllers() as among:
-        leader = await among.the_one()
-        for server in among.servers:
-            channel = H2Transport().connect(server.address)
-            request = pb.ListPartitionReassignmentsRequest()
-            try:
-                async with asyncio.timeout(60):
-                    if server is leader:
-                        await channel.call(methods.Controller["list_partition_reassignments"], request, 2.0)
-                        continue
-                    with pytest.raises(ReplogError) as refused:
-                        await channel.call(methods.Controller["list_partition_reassignments"], request, 2.0)
-            finally:
-                await channel.close()
-            assert refused.value.code is ErrorCode.NOT_CONTROLLER
-
-
 async def health(server, service):
     channel = H2Transport().connect(server.address)
     try:
@@ -154,23 +136,6 @@ async def test_the_next_one_takes_over_with_what_was_decided_when_one_stops():
         second = await among.the_one(besides=[first])
         assert second.controller.state.image.brokers[1].broker_epoch == epoch
         assert second.controller.state.image.version >= known
-
-
-async def test_who_loses_its_lease_commits_nothing_more_and_follows_the_next_one():
-    async with controllers(2) as among:
-        first = await among.the_one()
-        old = first.controller
-        await decided(among)
-        version = old.state.image.version
-        among.revoke()
-        with pytest.raises(ReplogError, match=r"must stop|does not decide|starting or stopping"):
-            await old.decide(lambda _: old.state.alter_broker_configs(1, RATE))
-        assert old.state.image.version == version
-        await among.the_one()
-        await decided(among)
-        async with asyncio.timeout(60):
-            while len({server.controller.state.image.version for server in among.servers}) > 1:
-                await asyncio.sleep(0.02)
 
 
 async def test_who_commits_after_the_next_one_did_leads_no_longer_and_follows(monkeypatch):

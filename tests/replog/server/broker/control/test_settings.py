@@ -31,18 +31,6 @@ async def test_a_lower_minimum_commits_at_once_what_waited_for_it(cluster):
     assert await cluster.produce(TP, batch(b"two")) == (ErrorCode.NONE, 1, "")
 
 
-async def test_a_higher_minimum_refuses_at_once(cluster):
-    await cluster.begin(2, min_insync_replicas="1")
-    leader = cluster.leader(TP)
-    await cluster.crash_broker(3 - leader)
-    await eventually(lambda: cluster.isr(TP) == {leader})
-    assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
-    async with cluster.admin() as admin:
-        await admin.alter_topic_configs("t", {"min.insync.replicas": "2"})
-    error, _, message = await cluster.produce(TP, batch(b"two"))
-    assert (error, "fewer than the 2" in message) == (ErrorCode.NOT_ENOUGH_REPLICAS, True)
-
-
 async def test_every_replica_goes_by_the_new_settings_and_those_not_named_stay(cluster):
     await cluster.begin(2, retention_ms="1000", flush_messages="5")
     async with cluster.admin() as admin:
@@ -59,23 +47,6 @@ async def test_every_replica_goes_by_the_new_settings_and_those_not_named_stay(c
     for number in range(9):
         assert await cluster.produce(TP, batch(b"x" * 400)) == (ErrorCode.NONE, number, "")
     assert [[segment.base_offset for segment in log.segments] for log in logs] == [[0, 4, 8]] * 2
-
-
-async def test_a_broker_goes_by_its_altered_rates_at_once_and_after_a_restart(cluster):
-    rate = "leader.replication.throttled.rate"
-    broker = await cluster.start_broker(1, leader_replication_throttled_rate=5000)
-    assert broker.manager.replicas.sending.listed.rate == 5000
-    async with cluster.admin() as admin:
-        assert await admin.alter_broker_configs(1, {rate: "700"}) == {rate: "700"}
-        await eventually(lambda: broker.manager.replicas.sending.listed.rate == 700)
-        (described,) = (await admin.describe_cluster()).brokers
-        assert described.configs == {rate: "700"}
-        await cluster.stop_broker(1)
-        broker = await cluster.start_broker(1, leader_replication_throttled_rate=5000)
-        assert broker.manager.replicas.sending.listed.rate == 700
-    async with cluster.admin() as admin:
-        assert await admin.alter_broker_configs(1, {}, [rate]) == {}
-        await eventually(lambda: broker.manager.replicas.sending.listed.rate == 5000)
 
 
 ODD = {"min_insync_replicas": "1", "retention.ms": "1h", "later.setting": "x", "max.message.bytes": "2000.0"}
