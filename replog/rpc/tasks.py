@@ -24,6 +24,13 @@ def for_good(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
     return task
 
 
+async def end(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks, and wait for their end, whatever it is."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def _log_defect(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (defect := task.exception()) is not None:
         logger.error("%s: this goes on no more until the process is started again", task.get_name(), exc_info=defect)

@@ -20,7 +20,7 @@ from replog.config.listeners import Listener
 from replog.config.processes import LogConfig
 from replog.log.files.open_files import OPEN_FILES
 from replog.rpc.names import warn_of_unknown
-from replog.rpc.tasks import for_good
+from replog.rpc.tasks import end, for_good
 from replog.rpc.tls import Tls
 from replog.server import logging
 from replog.server.slow_steps import SlowSteps
@@ -101,9 +101,7 @@ async def in_background(
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
 
 def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.Task[None]":

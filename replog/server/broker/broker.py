@@ -29,7 +29,7 @@ from replog.metadata.values import INCARNATION_ID_SIZE
 from replog.rpc import methods
 from replog.rpc.health import READY
 from replog.rpc.peer import Peer
-from replog.rpc.tasks import may_fail_unheard
+from replog.rpc.tasks import end, may_fail_unheard
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import metadata_pb2
@@ -370,9 +370,7 @@ class Broker:
     async def _release(self, *, clean: bool = False) -> None:
         """Release everything. The clean marker is written only if nothing has failed (FN-3)."""
         await self._listening.stop(SERVER_GRACE_S)  # otherwise clients would wait for a broker that does nothing
-        for task in self._tasks:  # must end before the fetchers: new metadata would start others
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)  # before the fetchers: new metadata would start others
         await self._fetchers.close()
         await self._controller.close()
         try:

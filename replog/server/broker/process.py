@@ -16,6 +16,7 @@ from replog.rpc.allocator import tune_allocator
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
 from replog.rpc.peer import Role
+from replog.rpc.tasks import end
 from replog.rpc.transports import server_tls, transport_named
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess
@@ -75,9 +76,7 @@ async def _serve(broker: Broker, started: Callable[[], None], stopped: asyncio.E
         elif failing.done():
             failing.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(*tasks)
 
 
 def memory_limit(groups: Path = _GROUPS, own: Path = _OWN) -> int | None:

@@ -22,7 +22,7 @@ from replog.metadata.changes import Change
 from replog.metadata.image import Batch
 from replog.metadata.records import all_known, position_from_message, published, record_of
 from replog.metadata.values import BrokerRegistration, Claim, PartitionState
-from replog.rpc.tasks import for_good, may_fail_unheard
+from replog.rpc.tasks import end, for_good, may_fail_unheard
 from replog.rpc.transport import Transport, always
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
@@ -124,9 +124,7 @@ class ActiveController:
         """Finish the decision under way, end every watch, close the store."""
         self._active = self._watchers.open = False
         await self._inquiries.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(*self._tasks)
         async with self._deciding:
             self._watchers.wake()
             await self._store.close()

@@ -10,12 +10,14 @@ it."""
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
 
 import structlog
 
 from replog.errors import ReplogError
 from replog.metadata.values import NONCE_SIZE, BrokerRegistration, is_same, proof
 from replog.rpc import methods
+from replog.rpc.tasks import end
 from replog.rpc.transport import Transport
 from replog.rpc.v1 import presence_pb2 as pb
 
@@ -26,22 +28,15 @@ PRESENT_S = 1.0  # how long a question whether it answers waits
 ASKED_AFTER_S = (0.0, 0.02, 0.1, 0.3, 1.0, 2.0)  # a process that ends may still be closing its files
 
 
+@dataclass(eq=False)
 class Inquiries:
     """Asks about brokers, at most one question at a time about each."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        rng: random.Random,
-        missing: Callable[[BrokerRegistration], bool],
-        gone: Callable[[BrokerRegistration], Awaitable[None]],
-    ) -> None:
-        """`missing` returns True if it is still worth asking. `gone` is called with a broker whose process is gone."""
-        self._transport = transport
-        self._rng = rng
-        self._missing = missing
-        self._gone = gone
-        self._running: dict[int, asyncio.Task[None]] = {}
+    _transport: Transport
+    _rng: random.Random
+    _missing: Callable[[BrokerRegistration], bool]  # True if it is still worth asking
+    _gone: Callable[[BrokerRegistration], Awaitable[None]]  # called with a broker whose process is gone
+    _running: dict[int, asyncio.Task[None]] = field(default_factory=dict)
 
     def begin(self, broker: BrokerRegistration) -> None:
         running = self._running.get(broker.broker_id)
@@ -54,9 +49,7 @@ class Inquiries:
         return frozenset(broker.broker_id for broker, is_there in zip(brokers, answers, strict=True) if is_there)
 
     async def close(self) -> None:
-        for task in self._running.values():
-            task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await end(*self._running.values())
 
     async def _inquire(self, broker: BrokerRegistration) -> None:
         for wait_s in ASKED_AFTER_S:

@@ -10,6 +10,7 @@ from replog.errors import ErrorCode
 from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.wake_ups import take_together
 from replog.rpc.peer import Role
+from replog.rpc.tasks import end
 from replog.rpc.transport import Transport
 from replog.rpc.transports import server_tls, transport_named
 from replog.server.clock import Clock, SystemClock
@@ -79,7 +80,5 @@ async def _run(
         if running.done():
             running.result()
     finally:
-        running.cancel()
-        stopping.cancel()
-        await asyncio.gather(running, stopping, return_exceptions=True)
+        await end(running, stopping)
         await server.stop()

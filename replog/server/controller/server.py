@@ -13,7 +13,7 @@ from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
 from replog.rpc import methods
 from replog.rpc.peer import Peer
-from replog.rpc.tasks import for_good
+from replog.rpc.tasks import end, for_good
 from replog.rpc.transport import Transport
 from replog.server.authorizer import Authorizer, guarded
 from replog.server.clock import Clock
@@ -136,11 +136,7 @@ class ControllerServer:
 
     async def stop(self) -> None:
         """Finish the decision under way, end every watch and call, close the store."""
-        if self._telling is not None:
-            self._telling.cancel()
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
+        await end(*(task for task in (self._telling, self._running) if task is not None))
         await self.controller.stop()
         await self._server.stop(STOP_GRACE_S)
         if self._election is not None:

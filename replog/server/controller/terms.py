@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from replog.errors import ErrorCode, ReplogError
+from replog.rpc.tasks import end
 from replog.server.controller.active_controller import ActiveController
 from replog.server.controller.etcd.election import Election
 from replog.server.controller.etcd.store import EtcdStore
@@ -97,8 +98,7 @@ class Terms:
             log.warning("cannot lead", reason=str(error))
         finally:
             await self._on_change(False)
-            holding.cancel()
-            await asyncio.gather(holding, return_exceptions=True)
+            await end(holding)
             await self._next_term()
             await self._election.resign()
         failure = controller.failure.result() if controller.failure.done() else None

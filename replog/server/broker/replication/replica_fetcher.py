@@ -18,6 +18,7 @@ from replog.log.offsets import NO_OFFSET, EpochEndOffset
 from replog.metadata.values import BrokerRegistration
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
+from replog.rpc.tasks import end
 from replog.rpc.transport import Channel, Stream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.broker.identity import Identity
@@ -89,9 +90,8 @@ class ReplicaFetcher:
         return not self.session.partitions
 
     async def close(self) -> None:
-        self._task.cancel()
         self._timer.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await end(self._task)
         await self._channel.close()
 
     async def _run(self) -> None:
