@@ -1,15 +1,21 @@
 """The parts of a broker share its context, and none of them owns it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import structlog
+
 from replog.config.processes import BrokerConfig
-from replog.errors import ReplogError
+from replog.errors import ErrorCode, ReplogError
+from replog.log.errors import RetriableLogError
 from replog.metadata.image import MetadataImage
 from replog.server.authorizer import AuditLog, Authorizer
 from replog.server.broker.traffic import Traffic
 from replog.server.clock import Clock, TrustedTime
 from replog.server.slices import Throttle
+
+log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -31,3 +37,17 @@ class BrokerContext:
         self.traffic = Traffic(self.clock, self.image)
         self.throttle = Throttle(self.clock)
         self.authorizer = Authorizer(self.config, self.image.acls, AuditLog(self.clock))
+
+    @contextmanager
+    def storage_errors_reported(self, work: str) -> Iterator[None]:
+        """Report an error of a file. Without room the work is left for the next time: a checkpoint stays as it was, and
+        only a start after a crash has more to do. Otherwise a full disk would stop replicas that need no room."""
+        try:
+            yield
+        except ReplogError as error:
+            if isinstance(error, RetriableLogError):
+                log.warning("left for the next time", work=work, reason=error.message)
+            elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self.on_storage_error(error)
+            else:
+                raise

@@ -114,12 +114,8 @@ class LogCleaner:
                 cleaned_offsets.raise_to(tp, 0)
                 written[cleaned_offsets] = None
         for cleaned_offsets in written:
-            try:
+            with self._context.storage_errors_reported("checkpoint of what is clean"):
                 await in_thread(cleaned_offsets.write)
-            except RetriableLogError as error:
-                log.warning("a checkpoint is left for the next time", reason=error.message)
-            except LogStorageError as error:
-                self._context.on_storage_error(error)
 
     def _all_hosted(self) -> AsyncIterator[tuple[TopicPartition, HostedPartition]]:
         """Yields all hosted replicas, in slices."""

@@ -12,7 +12,7 @@ import structlog
 
 from leader.failure_detector import LISTENING_MS
 from replog.config.properties import MAX_LONG
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ReplogError
 from replog.log.directories.checkpoints import Checkpoints
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.directories.log_manager import LogManager
@@ -35,7 +35,7 @@ FIRST_MS, LAST_MS = 5000, 600_000  # the waits before a file that cannot be remo
 REMOVED = 10  # deleted replicas and files at a time: some milliseconds of work
 UNSAVED_INTERVAL_MS = 100  # how far the epoch file of a broker that is killed may lag its batches
 
-Chore = Callable[[], Awaitable[None]]
+Chore = Callable[[], Awaitable[None] | None]
 
 
 class Housekeeping:
@@ -59,16 +59,10 @@ class Housekeeping:
         """Run until cancelled. Storage failures are reported to the broker; any other error ends it."""
         config = self._context.config
         chores: list[tuple[int, Sequence[Chore]]] = [
-            (config.replica_lag_time_max_ms // 2, [self._check_isrs]),
+            (config.replica_lag_time_max_ms // 2, [self._manager.check_isrs]),  # ISR-5
             (LISTENING_MS, [self._resign_where_unheard]),
-            (
-                config.replica_high_watermark_checkpoint_interval_ms,
-                [self._checkpoint(Checkpoints.write_high_watermarks)],
-            ),
-            (
-                config.log_flush_offset_checkpoint_interval_ms,
-                [self._checkpoint(Checkpoints.write_recovery_points), self._checkpoint(Checkpoints.write_log_starts)],
-            ),
+            (config.replica_high_watermark_checkpoint_interval_ms, [self._checkpoint_high_watermarks]),
+            (config.log_flush_offset_checkpoint_interval_ms, [self._checkpoint_offsets]),
             (config.log_retention_check_interval_ms, [self._look_at_strays, self._enforce_retention]),
             (config.producer_id_expiration_check_interval_ms, [self._expire_producers]),
             (UNSAVED_INTERVAL_MS, [self._save]),
@@ -86,47 +80,34 @@ class Housekeeping:
                 await self._try(chore)
 
     async def _try(self, chore: Chore) -> None:
-        """Do a chore. Without room it is left for the next time: a checkpoint stays as it was, and only a start after a
-        crash has more to do. Otherwise a full disk would stop replicas that need no room."""
-        try:
-            await chore()
-        except ReplogError as error:
-            if isinstance(error, RetriableLogError):
-                log.warning("left for the next time", chore=chore.__name__.strip("_"), reason=error.message)
-            elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._context.on_storage_error(error)
-            else:
-                raise
+        with self._context.storage_errors_reported(chore.__name__.strip("_")):
+            if (doing := chore()) is not None:
+                await doing
 
-    async def _check_isrs(self) -> None:
-        self._manager.check_isrs()  # ISR-5
-
-    async def _resign_where_unheard(self) -> None:
+    def _resign_where_unheard(self) -> None:
         """Have leaders resign that nobody reaches (ISR-20)."""
         self._replicas.failure_detector.look(self._context.clock.monotonic_ms())
         self._manager.resign_where_unheard()
 
-    def _checkpoint(self, write: Callable[[Checkpoints], None]) -> Chore:
-        return lambda: in_thread(partial(self._logs.checkpoint, write))
+    async def _checkpoint_high_watermarks(self) -> None:
+        await in_thread(partial(self._logs.checkpoint, Checkpoints.write_high_watermarks))  # HW-11
+
+    async def _checkpoint_offsets(self) -> None:
+        for write in (Checkpoints.write_recovery_points, Checkpoints.write_log_starts):
+            await in_thread(partial(self._logs.checkpoint, write))
 
     async def _enforce_retention(self) -> None:
-        """Delete old segments, some of one log in each step of the event loop (LG-13, LG-14)."""
+        """Delete old segments, some of one log in each step of the event loop (LG-13, LG-14). A log without room for a
+        new segment is left for later, otherwise it would keep the others from making room."""
         for tp, log in self._logs.logs.items():
-            works = self._logs.get(tp) is log and log.failure is None
-            while works and self._delete_old_segments(tp, log):
-                self._manager.log_start_moved(tp)
+            deleted = 1
+            while deleted and self._logs.get(tp) is log and log.failure is None:
+                deleted = 0
+                with self._context.storage_errors_reported(f"retention of {tp}"):
+                    deleted = delete_old_segments(log, self._context.time.may_delete_ms(), partial(self._report, tp))
+                if deleted:
+                    self._manager.log_start_moved(tp)
                 await asyncio.sleep(0)
-                works = self._logs.get(tp) is log and log.failure is None
-            await asyncio.sleep(0)
-
-    def _delete_old_segments(self, tp: TopicPartition, replica: Log) -> int:
-        """Delete some old segments, and return how many. A log without room for a new segment is left for later,
-        otherwise it would keep the others from making room."""
-        try:
-            return delete_old_segments(replica, self._context.time.may_delete_ms(), partial(self._report, tp))
-        except RetriableLogError as error:
-            log.warning("retention left for the next time", partition=str(tp), reason=error.message)
-            return 0
 
     def _report(self, tp: TopicPartition, deletion: Deletion) -> None:
         now_ms = self._context.clock.wall_ms()
@@ -140,7 +121,7 @@ class Housekeeping:
             written_age_s=(now_ms - deletion.written_ms) / 1000,
         )
 
-    async def _expire_producers(self) -> None:
+    def _expire_producers(self) -> None:
         now_ms = self._context.clock.monotonic_ms()
         for log in self._logs.logs.values():
             log.producers.remove_expired(now_ms, self._context.config.producer_id_expiration_ms)  # PS-11
@@ -151,7 +132,8 @@ class Housekeeping:
         await self._unsaved.wait()
         self._unsaved.clear()
         for directory in self._logs.working:
-            await self._try(partial(self._save_in, directory))
+            with self._context.storage_errors_reported("save"):
+                await self._save_in(directory)
 
     async def _save_in(self, directory: LogDirectory) -> None:
         try:

@@ -15,7 +15,7 @@ from follower.future_replica import FutureReplica
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import LogChange
 from replog.log.directories.log_manager import LogManager, SwapPreparation
-from replog.log.errors import LogStorageError, RetriableLogError, TooManyOpenFiles, storage_errors
+from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files.cold import NOTHING, ByteRange, ColdRead
 from replog.log.files.opening import bring
 from replog.log.log import Log
@@ -143,11 +143,8 @@ class ReplicaMoves:
     async def _call_off(self, tp: TopicPartition, reason: str) -> None:
         del self._moves[tp]
         log.error("move called off", partition=str(tp), reason=reason)
-        try:
+        with self._context.storage_errors_reported("removal of the copy"):
             await self._drop(tp)
-        except ReplogError as error:
-            if not isinstance(error, RetriableLogError):
-                self._context.on_storage_error(error)
 
     def _is_under_way(self, tp: TopicPartition, move: _Move) -> bool:
         return self._logs.future(tp) is move.replica.log
@@ -230,8 +227,5 @@ class ReplicaMoves:
             to=str(new.directory.parent),
             log_end_offset=new.log_end_offset,
         )
-        try:
+        with self._context.storage_errors_reported("checkpoints of a move"):
             await in_thread(self._logs.swapped)
-        except ReplogError as error:
-            if not isinstance(error, RetriableLogError):
-                self._context.on_storage_error(error)
