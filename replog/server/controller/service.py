@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from replog.common.acl import Operation
 from replog.controller.alter_partition import Proposal, Verdict
@@ -88,8 +88,7 @@ class ControllerService:
         )
 
     async def unregister_broker(self, request: pb.UnregisterBrokerRequest) -> pb.UnregisterBrokerResponse:
-        broker_id = request.broker_id
-        version = await self._controller.decide(lambda _: self._state.unregister_broker(broker_id))
+        version = await self._decided(self._state.unregister_broker, request.broker_id)
         return pb.UnregisterBrokerResponse(metadata_version=version)
 
     async def heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
@@ -134,7 +133,7 @@ class ControllerService:
             validate_only=request.validate_only,
             topic_id=request.topic_id,
         )
-        created = await self._controller.decide(lambda _: self._state.create_topic(topic))
+        created = await self._decided(self._state.create_topic, topic)
         return pb.CreateTopicResponse(**created._asdict())
 
     async def create_partitions(self, request: pb.CreatePartitionsRequest) -> pb.CreatePartitionsResponse:
@@ -144,31 +143,38 @@ class ControllerService:
             assignment=[replicas.broker_ids for replicas in request.assignment],
             validate_only=request.validate_only,
         )
-        version = await self._controller.decide(lambda _: self._state.create_partitions(wanted))
+        version = await self._decided(self._state.create_partitions, wanted)
         return pb.CreatePartitionsResponse(metadata_version=version)
 
     async def allocate_producer_ids(self, request: pb.AllocateProducerIdsRequest) -> pb.AllocateProducerIdsResponse:
         with self._claimed(request, "allocate_producer_ids") as sender:
-            first = await self._controller.decide(lambda _: self._state.allocate_producer_ids(sender))
+            first = await self._decided(self._state.allocate_producer_ids, sender)
         return pb.AllocateProducerIdsResponse(first_producer_id=first, count=BLOCK_SIZE)
 
     async def delete_topic(self, request: pb.DeleteTopicRequest) -> pb.DeleteTopicResponse:
-        topic = request.topic, request.topic_id
-        version = await self._controller.decide(lambda _: self._state.delete_topic(*topic))
+        version = await self._decided(self._state.delete_topic, request.topic, request.topic_id)
         return pb.DeleteTopicResponse(metadata_version=version)
 
     async def alter_topic_configs(self, request: pb.AlterTopicConfigsRequest) -> pb.AlterConfigsResponse:
-        topic, change = request.topic, _config_change(request)
         why = f"settings of the topic, {_asked()}"
-        return _altered(await self._controller.decide(lambda _: self._state.alter_topic_configs(topic, change), why))
+        return await self._altered(self._state.alter_topic_configs, request.topic, request, why)
 
     async def alter_broker_configs(self, request: pb.AlterBrokerConfigsRequest) -> pb.AlterConfigsResponse:
-        broker_id, change = request.broker_id, _config_change(request)
-        return _altered(await self._controller.decide(lambda _: self._state.alter_broker_configs(broker_id, change)))
+        return await self._altered(self._state.alter_broker_configs, request.broker_id, request)
 
     async def alter_client_quotas(self, request: pb.AlterClientQuotasRequest) -> pb.AlterConfigsResponse:
-        user, change = request.user, _config_change(request)
-        return _altered(await self._controller.decide(lambda _: self._state.alter_client_quotas(user, change)))
+        return await self._altered(self._state.alter_client_quotas, request.user, request)
+
+    async def _altered(
+        self,
+        alter: Callable[[Any, ConfigChange], Decision[AlteredConfigs]],
+        whose: str | int,
+        request: Any,
+        why: str = "",
+    ) -> pb.AlterConfigsResponse:
+        change = ConfigChange(dict(request.set), list(request.delete), request.validate_only)
+        altered = await self._decided(alter, whose, change, why=why)
+        return pb.AlterConfigsResponse(configs=altered.configs, metadata_version=altered.metadata_version)
 
     async def describe_client_quotas(self, request: pb.DescribeClientQuotasRequest) -> pb.DescribeClientQuotasResponse:
         quotas = self._state.image.client_quotas
@@ -176,8 +182,7 @@ class ControllerService:
         return fitting(pb.DescribeClientQuotasResponse(quotas=shown), request.max_bytes)
 
     async def report_audit(self, request: metadata_pb2.AuditRecord) -> pb.ReportAuditResponse:
-        audit = audit_from_record(request)
-        await self._controller.decide(lambda _: self._state.report_audit(audit))
+        await self._decided(self._state.report_audit, audit_from_record(request))
         return pb.ReportAuditResponse()
 
     async def describe_audit(self, _: pb.DescribeAuditRequest) -> pb.DescribeAuditResponse:
@@ -272,19 +277,21 @@ class ControllerService:
         )
 
     async def create_acls(self, request: pb.CreateAclsRequest) -> pb.CreateAclsResponse:
-        acls = [acl_of_binding(binding) for binding in request.acls]
-        created = await self._controller.decide(lambda _: self._state.create_acls(acls))
+        created = await self._decided(self._state.create_acls, [acl_of_binding(binding) for binding in request.acls])
         return pb.CreateAclsResponse(created=created.altered, metadata_version=created.metadata_version)
 
     async def delete_acls(self, request: pb.DeleteAclsRequest) -> pb.DeleteAclsResponse:
-        filters = [acl_filter_of(each) for each in request.filters]
-        deleted = await self._controller.decide(lambda _: self._state.delete_acls(filters))
+        deleted = await self._decided(self._state.delete_acls, [acl_filter_of(each) for each in request.filters])
         return pb.DeleteAclsResponse(deleted=deleted.altered, metadata_version=deleted.metadata_version)
 
     async def describe_acls(self, request: pb.DescribeAclsRequest) -> pb.DescribeAclsResponse:
         wanted, state = acl_filter_of(request.filter), self._state
         acls = await self._controller.decide(lambda _: Decision([], state.describe_acls(wanted)))
         return fitting(pb.DescribeAclsResponse(acls=map(acl_to_binding, acls)), request.max_bytes)
+
+    async def _decided(self, decide: Callable[..., Decision[A]], *arguments: Any, why: str = "") -> A:
+        """Have a decision made that does not need the time, and return its answer."""
+        return await self._controller.decide(lambda _: decide(*arguments), why)
 
     @contextmanager
     def _claimed(self, request: _Claims, method: str) -> Iterator[Claim]:
@@ -349,16 +356,6 @@ def _verdict(item: pb.AlterPartitionItem, verdict: Verdict) -> pb.AlterPartition
     tp, state = TopicPartition(item.topic, item.partition), verdict.state
     record = None if state is None else partition_to_record(tp, item.topic_id, state)
     return pb.AlterPartitionResult(topic=tp.topic, partition=tp.partition, error_code=verdict.error.name, state=record)
-
-
-def _config_change(
-    request: pb.AlterTopicConfigsRequest | pb.AlterBrokerConfigsRequest | pb.AlterClientQuotasRequest,
-) -> ConfigChange:
-    return ConfigChange(dict(request.set), list(request.delete), request.validate_only)
-
-
-def _altered(altered: AlteredConfigs) -> pb.AlterConfigsResponse:
-    return pb.AlterConfigsResponse(configs=altered.configs, metadata_version=altered.metadata_version)
 
 
 def _elected(name: _Name, elected: Elected) -> pb.ElectLeadersResult:

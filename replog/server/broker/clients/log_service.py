@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from typing import Any
 
 from leader.delayed_produce import DelayedDeleteRecords, DeleteRecordsResult
@@ -117,7 +117,7 @@ class LogService:
 
     async def list_offsets(self, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         """Look up offsets by time, or at the ends (FE-22)."""
-        _check_named_once(request.partitions)
+        _check_named_once(set(map(_topic_partition, request.partitions)), request.partitions)
         isolation = _isolation(request.isolation_level)
         deadline_s = asyncio.get_running_loop().time() + LOOK_UP_S
         permits = self._permits("list_offsets")
@@ -126,12 +126,9 @@ class LogService:
             result = pb.ListOffsetsPartitionResult(
                 topic=partition.topic, partition=partition.partition, timestamp=-1, offset=-1, leader_epoch=-1
             )
-            try:
+            with _told_in(result):
                 _check(permits, partition.topic)
                 answer = await self._list_offset(partition, isolation, deadline_s)
-            except ReplogError as error:
-                result.error_code, result.error_message = wire_code(error.code), error.message
-            else:
                 result.timestamp, result.offset = answer.timestamp, answer.offset
                 result.leader_epoch = answer.leader_epoch
             results.append(result)
@@ -157,15 +154,12 @@ class LogService:
         results = []
         async for partition in in_slices(request.partitions):
             result = pb.OffsetForLeaderEpochResult(topic=partition.topic, partition=partition.partition)
-            try:
+            result.end.epoch = result.end.end_offset = -1
+            with _told_in(result):
                 _check(permits, partition.topic)
                 current_leader_epoch = _optional(partition, "current_leader_epoch")
                 leader = self._leader(partition, current_leader_epoch)
                 end = leader.end_offset_for_epoch(current_leader_epoch, partition.leader_epoch)
-            except ReplogError as error:
-                result.error_code, result.error_message = wire_code(error.code), error.message
-                result.end.epoch = result.end.end_offset = -1
-            else:
                 result.end.epoch, result.end.end_offset = end
             results.append(result)
         return pb.OffsetsForLeaderEpochResponse(partitions=results)
@@ -180,13 +174,10 @@ class LogService:
             tp = _topic_partition(partition)
             result = pb.DeleteRecordsPartitionResult(topic=tp.topic, partition=tp.partition, low_watermark=-1)
             results[tp] = result
-            try:
+            with _told_in(result):
                 _check(permits, tp.topic)
-                leader = self._leader(partition, None)
-                targets[tp] = leader.delete_records(partition.offset)
+                targets[tp] = self._leader(partition, None).delete_records(partition.offset)
                 self._manager.touched(tp, high_watermark_advanced=False)
-            except ReplogError as error:
-                result.error_code, result.error_message = wire_code(error.code), error.message
         if targets:
             await self._wait_for_deletion(targets, results, request.timeout_ms)
         return pb.DeleteRecordsResponse(partitions=list(results.values()))
@@ -287,13 +278,18 @@ def _check(permits: Permits, topic: str) -> None:
         raise refused_topic(topic)
 
 
-def _check_named_once(partitions: Sequence[Any]) -> None:
-    if len({(partition.topic, partition.partition) for partition in partitions}) != len(partitions):
-        raise _named_twice()
+@contextlib.contextmanager
+def _told_in(result: Any) -> Iterator[None]:
+    """Have the row of a partition say why it is refused."""
+    try:
+        yield
+    except ReplogError as error:
+        result.error_code, result.error_message = wire_code(error.code), error.message
 
 
-def _named_twice() -> ReplogError:
-    return ErrorCode.INVALID_REQUEST.error("a request names each partition once")
+def _check_named_once(named: Collection[object], partitions: Sequence[object]) -> None:
+    if len(named) < len(partitions):
+        raise ErrorCode.INVALID_REQUEST.error("a request names each partition once")
 
 
 def _topic_partition(named: Any) -> TopicPartition:
@@ -333,8 +329,7 @@ async def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> Se
         named[_topic_partition(partition)] = _fetch_partition(partition, max_bytes)
         if not number % SLICE:  # `in_slices` would cost every fetch of one partition a microsecond
             await asyncio.sleep(0)
-    if len(named) < len(request.partitions):
-        raise _named_twice()
+    _check_named_once(named, request.partitions)
     rack = _optional(request, "rack_id")
     return SessionRequest(
         replica_id=CONSUMER,
