@@ -370,7 +370,7 @@ class Broker:
     async def _release(self, *, clean: bool = False) -> None:
         """Release everything. The clean marker is written only if nothing has failed (FN-3)."""
         await self._listening.stop(SERVER_GRACE_S)  # otherwise clients would wait for a broker that does nothing
-        await end(*self._tasks)  # before the fetchers: new metadata would start others
+        await end(*self._tasks)  # they must end before the fetchers: new metadata would start others
         await self._fetchers.close()
         await self._controller.close()
         try:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from replog.controller.cluster_state import ClusterState
@@ -69,26 +70,18 @@ def prefix_of(key: str) -> str:
     return key[: key.rfind("/") + 1]
 
 
+@dataclass(eq=False)
 class Watchers:
     """Sends metadata to watchers. Nothing is queued for a slow one: what it has not seen is found by version."""
 
-    def __init__(
-        self,
-        state: ClusterState,
-        records: CurrentRecords,
-        on_lost: Callable[[BrokerRegistration], None],
-        leads: Callable[[], bool],
-    ) -> None:
-        """`on_lost` is called for each registered broker whose only stream has ended. Streams end when this controller
-        no longer `leads`."""
-        self.open = False
-        self._state = state
-        self._records = records
-        self._on_lost = on_lost
-        self._leads = leads
-        self._changed = asyncio.Event()
-        self._others = 0
-        self._newest: dict[object, object] = {}  # the newest stream of each watcher
+    _state: ClusterState
+    _records: CurrentRecords
+    _on_lost: Callable[[BrokerRegistration], None]  # called for each registered broker whose only stream has ended
+    _leads: Callable[[], bool]  # streams end when this controller leads no longer
+    open: bool = False
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _others: int = 0
+    _newest: dict[object, object] = field(default_factory=dict)  # the newest stream of each watcher
 
     def wake(self) -> None:
         """Wake all watchers: there is something new, or they must end."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -24,27 +25,19 @@ log = structlog.get_logger()
 OnResult = Callable[[TopicPartition, IsrProposal, ErrorCode, PartitionState | None], None]
 
 
+@dataclass(eq=False)
 class AlterPartitionSender:
     """Has one request in flight, with the oldest proposals. Undecided ones are sent again after a backoff."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        channel: Channel,
-        topic_id: Callable[[TopicPartition], bytes],
-        known: NewestMetadata,
-        timeout_s: float,
-        backoff: Backoff,
-    ) -> None:
-        self._identity = identity
-        self._channel = channel
-        self._topic_id = topic_id
-        self._known = known
-        self._timeout_s = timeout_s
-        self._backoff = backoff
-        self._queue = AlterPartitionQueue()
-        self._topic_ids: dict[TopicPartition, bytes] = {}  # each proposal's topic: its name may be reused meanwhile
-        self._wake = asyncio.Event()
+    _identity: Identity
+    _channel: Channel
+    _topic_id: Callable[[TopicPartition], bytes]
+    _known: NewestMetadata
+    _timeout_s: float
+    _backoff: Backoff
+    _queue: AlterPartitionQueue = field(default_factory=AlterPartitionQueue)
+    _topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)  # its name may be reused meanwhile
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def submit(self, tp: TopicPartition, proposal: IsrProposal) -> bool:
         """Return False if a proposal for this partition is under way already."""

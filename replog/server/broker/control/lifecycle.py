@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
@@ -35,41 +36,32 @@ REFUSED_S = 0.5
 MORE_LOG_ENDS_S = 0.1
 
 
+@dataclass(eq=False)
 class BrokerLifecycle:
     """The registration of this process: it sends heartbeats, and learns when the broker may stop.
 
-    A registration that is lost though this process did not give it up is taken back, with an error in the log (D40)."""
+    A registration that is lost though this process did not give it up is taken back, with an error in the log (D40).
+    `_log_ends` returns some for the next heartbeat, and True if there are more for another one soon."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        channel: Channel,
-        identity: Identity,
-        image: MetadataImage,
-        known: NewestMetadata,
-        backoff: Backoff,
-        offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes, bool]]],
-        time: TrustedTime,
-        log_ends: Callable[[], tuple[Sequence[pb.ReplicaLogEnd], bool]],
-    ) -> None:
-        """`log_ends` returns some for the next heartbeat, and True if there are more for another one soon."""
-        self._time = time
-        self._offline_replicas = offline_replicas
-        self._log_ends = log_ends
-        self._has_more_log_ends = False
-        self._config = config
-        self._channel = channel
-        self._identity = identity
-        self._image = image
-        self._known = known
-        self._backoff = backoff
-        self.standing = BrokerStanding(config.broker_heartbeat_interval_ms)
-        self.session_timeout_ms = 0
-        self._request = pb.RegisterBrokerRequest()
-        self._is_lost = False
-        self._refusals = 0  # how often in a row another process had the registration
-        self._changed = asyncio.Event()
-        self._may_stop = asyncio.Event()
+    _config: BrokerConfig
+    _channel: Channel
+    _identity: Identity
+    _image: MetadataImage
+    _known: NewestMetadata
+    _backoff: Backoff
+    _offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes, bool]]]
+    _time: TrustedTime
+    _log_ends: Callable[[], tuple[Sequence[pb.ReplicaLogEnd], bool]]
+    _has_more_log_ends: bool = False
+    session_timeout_ms: int = 0
+    _request: pb.RegisterBrokerRequest = field(default_factory=pb.RegisterBrokerRequest)
+    _is_lost: bool = False
+    _refusals: int = 0  # how often in a row another process had the registration
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _may_stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.standing = BrokerStanding(self._config.broker_heartbeat_interval_ms)
 
     async def register(
         self,
@@ -149,11 +141,9 @@ class BrokerLifecycle:
         while not self._may_stop.is_set():
             self._changed.clear()  # not after the heartbeat: a change during it would wait for a whole interval
             delay_s = await (self._register_again() if self._is_lost else self._heartbeat())
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay_s):
                     await self._changed.wait()
-            except TimeoutError:
-                pass
 
     async def _heartbeat(self) -> float:
         """Send a heartbeat. Return how long to wait before the next."""
@@ -244,12 +234,10 @@ class BrokerLifecycle:
     async def controlled_shutdown(self, timeout_s: float) -> bool:
         """Ask to be relieved of every leadership. Return True if the controller agreed within `timeout_s` (CT-13)."""
         self.become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._may_stop.wait()
-        except TimeoutError:
-            return False
-        return True
+        return self._may_stop.is_set()
 
 
 class LogEnds:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -22,8 +23,10 @@ from replog.server.broker.identity import Identity
 log = structlog.get_logger()
 
 SIGN_OF_LIFE_TIMEOUT_S = 5.0  # the controller sends at least one delta a second
+NOTHING = Position()
 
 
+@dataclass(eq=False)
 class MetadataWatch:
     """Gives changes to `apply`, in version order, one after the other; that puts them into `image`. Its second argument
     is True if they are all metadata, so that deletions among them are guesses. Calls `on_heard` whenever the image is
@@ -33,32 +36,22 @@ class MetadataWatch:
     deleted one of the same name. Changes that come while an earlier one is being applied are also joined, with the
     newest record of each key, so they never exceed the metadata."""
 
-    def __init__(
-        self,
-        channel: Channel,
-        identity: Identity,
-        image: MetadataImage,
-        known: NewestMetadata,
-        apply: Callable[[Sequence[MetadataRecord], bool], Awaitable[None]],
-        backoff: Backoff,
-        on_heard: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._channel = channel
-        self._identity = identity
-        self._image = image
-        self._known = known
-        self._refusal = ""  # why the controller's metadata are not a continuation of this broker's
-        self._apply = apply
-        self._on_heard = on_heard
-        self._backoff = backoff
-        self._heard = Position()  # everything up to here has come; some of it may not be applied yet
-        self._gathered: dict[str, MetadataRecord] = {}  # records of a change that is not complete yet
-        self._whole: dict[str, MetadataRecord] = {}  # records of complete changes, to be applied
-        self._gathers_all = False  # `_gathered` will be all metadata
-        self._is_all = False  # `_whole` is all metadata
-        self._news = asyncio.Event()
-        self._moved = asyncio.Condition()
-        self._first_latest: int | None = None  # the controller's version in its first answer
+    _channel: Channel
+    _identity: Identity
+    _image: MetadataImage
+    _known: NewestMetadata
+    _apply: Callable[[Sequence[MetadataRecord], bool], Awaitable[None]]
+    _backoff: Backoff
+    _on_heard: Callable[[], None] = lambda: None
+    _refusal: str = ""  # why the controller's metadata are not a continuation of this broker's
+    _heard: Position = NOTHING  # everything up to here has come; some of it may not be applied yet
+    _gathered: dict[str, MetadataRecord] = field(default_factory=dict)  # records of a change that is not complete yet
+    _whole: dict[str, MetadataRecord] = field(default_factory=dict)  # records of complete changes, to be applied
+    _gathers_all: bool = False  # `_gathered` will be all metadata
+    _is_all: bool = False  # `_whole` is all metadata
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _moved: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _first_latest: int | None = None  # the controller's version in its first answer
 
     @property
     def has_news(self) -> bool:

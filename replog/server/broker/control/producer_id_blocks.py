@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
@@ -14,16 +15,15 @@ TIMEOUT_S = 2.0  # how long a client waits for its id; less than it waits for a 
 KNOWN_WITHIN_S = 0.5  # how long brokers may take to learn of a block: a leader that has not refuses its ids (D37)
 
 
+@dataclass(eq=False)
 class ProducerIds:
     """Gives out each id once. The rest of a block is lost when the broker stops; there are plenty."""
 
-    def __init__(self, identity: Identity, controller: Channel, until_known: Callable[[int], Awaitable[None]]) -> None:
-        """`until_known` returns when this broker's metadata say that an id was given to a broker."""
-        self._identity = identity
-        self._controller = controller
-        self._until_known = until_known
-        self._block = range(0)
-        self._asking = asyncio.Lock()  # otherwise each client that waits would ask for a block
+    _identity: Identity
+    _controller: Channel
+    _until_known: Callable[[int], Awaitable[None]]  # returns when the metadata here say that an id was given
+    _block: range = range(0)
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)  # otherwise each client that waits would ask
 
     @property
     def controller(self) -> str:
