@@ -13,8 +13,6 @@ from replog.log.files.open_files import OPEN_FILES
 from replog.log.files.tail import ALL_BYTES
 from replog.rpc import limits
 from replog.rpc.allocator import tune_allocator
-from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.grpcio.wake_ups import take_together
 from replog.rpc.peer import Role
 from replog.rpc.tasks import end
 from replog.rpc.transports import server_tls, transport_named
@@ -53,8 +51,6 @@ async def _run(
         for protocol in {listener.protocol for listener in config.bound}
     }
     transport = transports[config.security_protocol]
-    if isinstance(transport, GrpcTransport):
-        take_together()
     broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls, transports)
     broker.inspection.longest_step_s = steps.longest_s
     async with in_background(read, tls, config.bound), shown_at(config, broker.metrics, steps, tls):

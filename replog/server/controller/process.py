@@ -7,8 +7,6 @@ from collections.abc import Callable
 from replog.config.listeners import is_every_interface
 from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
-from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.grpcio.wake_ups import take_together
 from replog.rpc.peer import Role
 from replog.rpc.tasks import end
 from replog.rpc.transport import Transport
@@ -60,8 +58,6 @@ async def _run(
     stopped = stop_signals()
     tls = server_tls(config, (config.bound,), Role.CONTROLLER)
     transport = transport_named(config.rpc_transport, tls, config)
-    if isinstance(transport, GrpcTransport):
-        take_together()
     to_etcd = transport_to_etcd(config) if config.metadata_store == "etcd" else None
     etcd_tls = to_etcd.tls if to_etcd is not None else None
     server = controller_server(config, transport, SystemClock(), random.SystemRandom(), to_etcd)
