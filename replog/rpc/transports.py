@@ -1,29 +1,89 @@
-"""Chooses the transport of a process's calls, and its TLS.
+"""The two transports over sockets, the choice of one for a process's calls, and its TLS.
 
 The setting `rpc.transport`, or the environment, names it. Both speak gRPC, so each talks to the other, and to any
 client."""
 
+import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+import socket
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, ClassVar
 
 from replog.config.listeners import Listener, is_loopback, parse_address
 from replog.config.processes import ClientSecurity, ConnectionConfig, ServerSecurity
 from replog.config.properties import load_settings
 from replog.errors import ErrorCode
-from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.http2.shells.transport import H2Transport
-from replog.rpc.limits import ConnectionLimits
+from replog.rpc.grpcio.channel import GrpcChannel
+from replog.rpc.grpcio.server import GrpcServer
+from replog.rpc.http2.shells.channel import H2Channel
+from replog.rpc.http2.shells.server import H2Server
+from replog.rpc.limits import UNSAID, ConnectionLimits
+from replog.rpc.names import look_up
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
-from replog.rpc.transport import Transport
+from replog.rpc.transport import Channel, Server, Transport
 
 PathLike = str | Path | None
 VARIABLE = "REPLOG_RPC_TRANSPORT"
 CLIENT_CONFIG = "REPLOG_CLIENT_CONFIG"  # a file of `ClientSecurity`
 DEFAULT = "h2"
-TRANSPORTS: dict[str, Callable[..., Transport]] = {"grpcio": GrpcTransport, "h2": H2Transport}
+
+
+class SocketTransport:
+    """`replog.rpc.transport.Transport` by a kind of channel and a kind of server."""
+
+    channel: ClassVar[type[Any]]
+    server: ClassVar[type[Any]]
+
+    def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
+        """`limits` are the servers'; gRPC's own do not count by host."""
+        self.tls = tls
+        self._limits = limits
+
+    def connect(self, address: str) -> Channel:
+        channel: Channel = self.channel(address, self.tls)
+        return channel
+
+    def listen(self, address: str) -> Server:
+        server: Server = self.server(address, self.tls, self._limits)
+        return server
+
+    async def is_refused(self, address: str, timeout_s: float) -> bool:
+        """Ask the host itself, because gRPC has one code for all failures. A name with several addresses is refused
+        when each of them is."""
+        host, port = parse_address(address)
+        try:
+            async with asyncio.timeout(timeout_s):
+                places = await look_up(host, port, socket.AI_ADDRCONFIG)
+                for place in places:
+                    if not await _refuses(*place):
+                        return False
+        except (TimeoutError, OSError, UnicodeError):
+            return False
+        return bool(places)
+
+
+async def _refuses(family: int, kind: int, protocol: int, _: str, place: tuple[object, ...]) -> bool:
+    with socket.socket(family, kind, protocol) as connection:
+        connection.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(connection, place)
+        except ConnectionRefusedError:
+            return True
+        return False
+
+
+class H2Transport(SocketTransport):
+    channel, server = H2Channel, H2Server
+
+
+class GrpcTransport(SocketTransport):
+    channel, server = GrpcChannel, GrpcServer
+
+
+TRANSPORTS: dict[str, type[SocketTransport]] = {"grpcio": GrpcTransport, "h2": H2Transport}
 
 
 def transport_named(name: str = "", tls: Tls | None = None, connections: ConnectionConfig | None = None) -> Transport:

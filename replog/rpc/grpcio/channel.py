@@ -11,12 +11,9 @@ import grpc.aio
 from replog.errors import ErrorCode
 from replog.rpc.grpcio.credentials import channel_credentials
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
-from replog.rpc.grpcio.server import GrpcServer
 from replog.rpc.grpcio.status import from_rpc_error
-from replog.rpc.limits import UNSAID, ConnectionLimits
 from replog.rpc.methods import Method
 from replog.rpc.pump import Pump
-from replog.rpc.refusal import is_refused
 from replog.rpc.tls import Tls
 
 
@@ -99,24 +96,6 @@ class GrpcChannel:
     async def close(self) -> None:
         for channel in (*self._before, self._channel):
             await channel.close()
-
-
-class GrpcTransport:
-    """`replog.rpc.transport.Transport`."""
-
-    def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
-        """`limits` are the servers'; gRPC does not count by host."""
-        self.tls = tls
-        self._limits = limits
-
-    def connect(self, address: str) -> GrpcChannel:
-        return GrpcChannel(address, self.tls)
-
-    def listen(self, address: str) -> GrpcServer:
-        return GrpcServer(address, self.tls, self._limits)
-
-    async def is_refused(self, address: str, timeout_s: float) -> bool:
-        return await is_refused(address, timeout_s)
 
 
 @contextlib.contextmanager

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.grpcio.channel import GrpcChannel, GrpcStream, GrpcTransport
+from replog.rpc.grpcio.channel import GrpcChannel, GrpcStream
 from replog.rpc.methods import Log, Method
+from replog.rpc.transports import GrpcTransport
 
 
 async def _nothing() -> None: ...

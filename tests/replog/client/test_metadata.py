@@ -9,7 +9,7 @@ from replog.client import Admin, Consumer, Producer
 from replog.client.metadata import AVOID_S, STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.ports import free_port
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import common_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.clock import SystemClock

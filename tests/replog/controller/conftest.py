@@ -24,8 +24,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import Batch
 from replog.metadata.values import Claim, PartitionState
-from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import anonymous, handling
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.clock import SystemClock
 from replog.server.controller.active_controller import ActiveController

@@ -9,7 +9,7 @@ from replog.controller.elections import Situation
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
 from replog.rpc import methods
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.server.broker.identity import Identity, PresenceService
 from replog.topic import TopicPartition
 

@@ -7,7 +7,7 @@ from replog.errors import ReplogError
 from replog.local_cluster import etcds
 from replog.local_cluster.cluster_file import ClusterFile, EtcdMember, LocalMember
 from replog.local_cluster.local_cluster import LocalCluster
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from tests.replog.server.controller.etcds import path_with_etcd
 
 MEMBERS = ["etcd-1", "etcd-2", "etcd-3", "controller-1", "controller-2", "broker-1"]

@@ -13,7 +13,7 @@ from replog.client import Admin, Consumer, Producer
 from replog.errors import ReplogError, RetriableError
 from replog.local_cluster.ports import free_port
 from replog.rpc import methods
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.topic import TopicPartition
 from tests.replog.processes.proxy import proxy_to

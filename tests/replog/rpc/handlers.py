@@ -11,9 +11,9 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import Peer, peer
 from replog.rpc.transport import Channel, Denied, ServerStream, Transport, unheard
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2
 
 H2 = H2Transport()

@@ -10,11 +10,10 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import gate, grpcio, limits, methods
-from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.http2.shells import client_connection, server_connection, socket_connection
 from replog.rpc.http2.shells import server as h2_server
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import GrpcTransport, H2Transport
 from replog.rpc.v1 import log_pb2
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving

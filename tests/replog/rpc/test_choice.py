@@ -4,9 +4,7 @@ import pytest
 
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.http2.shells.transport import H2Transport
-from replog.rpc.transports import DEFAULT, TRANSPORTS, VARIABLE, transport_named
+from replog.rpc.transports import DEFAULT, TRANSPORTS, VARIABLE, GrpcTransport, H2Transport, transport_named
 
 
 def test_the_setting_goes_before_the_environment(monkeypatch):

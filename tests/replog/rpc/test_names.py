@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from replog.rpc import methods
-from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.names import AT_ONCE, look_up
+from replog.rpc.transports import H2Transport
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, serving
 from tests.replog.waiting import until
 

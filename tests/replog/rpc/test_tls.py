@@ -22,14 +22,13 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.authority import issue
 from replog.rpc import methods, tls
-from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.http2.shells import handshakes
 from replog.rpc.http2.shells import server as h2_server
 from replog.rpc.http2.shells.reads import LITTLE_BYTES
-from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import Peer, Role
 from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
 from replog.rpc.transport import Denied, unheard
+from replog.rpc.transports import GrpcTransport, H2Transport
 from replog.rpc.v1 import controller_pb2, presence_pb2, replica_pb2
 from replog.server.process import raise_limit
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving, until

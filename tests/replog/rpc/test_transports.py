@@ -14,10 +14,9 @@ import uvloop
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.grpcio.channel import GrpcTransport
-from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import Peer, Role, peer
 from replog.rpc.transport import Channel, Transport
+from replog.rpc.transports import GrpcTransport, H2Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.simulator.network.transport import SimulatedTransport
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving, until

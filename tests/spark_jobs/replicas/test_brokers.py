@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.segment_file import Vanished
-from replog.rpc.grpcio.channel import GrpcTransport
 from replog.rpc.methods import Inspection
+from replog.rpc.transports import GrpcTransport
 from replog.topic import TopicPartition
 from spark_jobs.replicas import brokers
 from spark_jobs.replicas.brokers import BrokerStore, broker_stores

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from replog.rpc import methods
 from replog.rpc.http2.shells import server as server_module
 from replog.rpc.http2.shells.server import H2Server
-from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.limits import ConnectionLimits
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import log_pb2
 from tests.replog.rpc.handlers import Handlers
 

@@ -12,10 +12,10 @@ from replog.rpc import methods
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.protocol.events import Message
 from replog.rpc.http2.protocol.frames import DATA, END_STREAM, GOAWAY, REFUSED_STREAM, frame
-from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
 from replog.rpc.transport import Channel
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import log_pb2
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from replog.rpc import methods
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from tests.replog.rpc.handlers import Handlers, ask, error_of, produce_request, serving, until
 
 

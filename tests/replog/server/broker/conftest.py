@@ -15,8 +15,8 @@ from replog.errors import ErrorCode
 from replog.log.log import Log
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
-from replog.rpc.http2.shells.transport import H2Transport
 from replog.rpc.transport import Channel, Server
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_process import CleaningProcess

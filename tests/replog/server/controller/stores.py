@@ -9,7 +9,7 @@ from replog.metadata.lineage import History
 from replog.metadata.records import record_of
 from replog.metadata.values import BrokerRegistration
 from replog.rpc import methods
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.clock import SystemClock

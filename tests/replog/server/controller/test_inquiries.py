@@ -10,7 +10,7 @@ import pytest
 from replog.errors import ErrorCode
 from replog.metadata.values import proof
 from replog.rpc import methods
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import presence_pb2
 from replog.server.broker.identity import Identity, PresenceService

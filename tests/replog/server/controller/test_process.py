@@ -12,7 +12,7 @@ import pytest
 from replog.errors import ReplogError
 from replog.local_cluster.ports import free_port
 from replog.rpc import methods
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller.formatting import format_cluster
 

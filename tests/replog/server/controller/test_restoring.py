@@ -15,7 +15,7 @@ from replog.log.directories.clean_shutdown import write_marker
 from replog.log.directories.meta_properties import verify_or_create
 from replog.log.directories.metadata_position import Position, write_position
 from replog.log.directories.partition_metadata import write_topic_id
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.server.clock import SystemClock
 from replog.server.controller.formatting import format_etcd, store_in_etcd
 from replog.server.controller.process import controller_server

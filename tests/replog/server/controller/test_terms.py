@@ -14,7 +14,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.rpc import methods
 from replog.rpc.health import SERVICE as health_service  # noqa: N811
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.clock import SystemClock

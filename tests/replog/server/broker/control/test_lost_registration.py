@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.rpc import methods
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.identity import Identity, PresenceService
 from replog.topic import TopicPartition

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from replog.errors import ReplogError
-from replog.rpc.http2.shells.transport import H2Transport
+from replog.rpc.transports import H2Transport
 from replog.server.clock import SystemClock
 from replog.server.controller.etcd.client import EtcdClient
 from replog.server.controller.etcd.election import Election
