@@ -100,7 +100,7 @@ class ClientConnection(SocketConnection):
     def open(self, headers: FieldList) -> MessageStream:
         """Open a call, while there is a place."""
         stream_id = self.http2.open(headers)
-        stream = self.streams[stream_id] = MessageStream(self.http2, stream_id, self.write_soon, self.deadlines)
+        stream = self.streams[stream_id] = MessageStream(self.http2, stream_id, self.write_soon)
         if self._waiting:
             self._next_may_open()
         return stream

@@ -9,7 +9,6 @@ from replog.errors import ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.protocol.frames import CANCEL
-from replog.rpc.http2.shells.deadlines import Deadlines
 
 MAX_WAITING = 64 << 10  # posted bytes that wait; beyond them a stream is not read from
 STEP_S = 0.005  # the time for messages in one turn of the loop; others wait
@@ -17,7 +16,7 @@ TAKEN_AT_ONCE = 50  # a reader that never has to wait lets others run after so m
 
 
 class MessageStream:
-    def __init__(self, http2: Connection, stream_id: int, write_soon: Callable[[], None], deadlines: Deadlines) -> None:
+    def __init__(self, http2: Connection, stream_id: int, write_soon: Callable[[], None]) -> None:
         """`write_soon` is called when the connection may have something to send that can wait for the end of the turn
         of the loop."""
         self.stream_id = stream_id
@@ -25,7 +24,6 @@ class MessageStream:
         self.failure: ReplogError | None = None  # the reason why it is over, if that is wrong
         self._http2 = http2
         self._write_soon = write_soon
-        self._deadlines = deadlines
         self._received: deque[bytes] = deque()
         self._taken = 0  # so many since others had their turn
         self._reading: asyncio.Future[None] | None = None
@@ -69,15 +67,14 @@ class MessageStream:
             if self.over:
                 self._raise_failure()
                 return None
-            self._reading = reading = asyncio.get_running_loop().create_future()
-            if timeout_s is None:
-                await reading
-                continue
-            self._deadlines.set(reading, timeout_s, _expire)
+            loop = asyncio.get_running_loop()
+            self._reading = reading = loop.create_future()
+            timer = None if timeout_s is None else loop.call_later(timeout_s, _expire, reading)
             try:
                 await reading
             finally:
-                self._deadlines.drop(reading)
+                if timer is not None:
+                    timer.cancel()
         payload = self._received.popleft()
         if self._http2.consumed(self.stream_id, len(payload)):
             self._write_soon()

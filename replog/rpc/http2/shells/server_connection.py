@@ -49,6 +49,7 @@ class ServerCall:
     def __init__(self, connection: "ServerConnection", stream: MessageStream, route: Route) -> None:
         self.stream = stream
         self.task: asyncio.Task[None]
+        self.deadline: asyncio.TimerHandle | None = None
         self._connection = connection
         self._route = route
         self._answered = False
@@ -265,7 +266,8 @@ class ServerConnection(SocketConnection):
         if call is not None:
             del self.streams[stream_id]
             call.stream.drop()
-            self.deadlines.drop(call)
+            if call.deadline is not None:
+                call.deadline.cancel()
             if not self.calls:
                 self.idle_since = self._loop.time()
         return call
@@ -317,13 +319,13 @@ class ServerConnection(SocketConnection):
             status = CallStatus(code_pb2.UNIMPLEMENTED, f"there is no method {asked.path[:200]} here", b"")
             self.http2.send_trailers(stream_id, whole_answer(status))
             return
-        stream = self.streams[stream_id] = MessageStream(self.http2, stream_id, self.write_soon, self.deadlines)
+        stream = self.streams[stream_id] = MessageStream(self.http2, stream_id, self.write_soon)
         call = self.calls[stream_id] = ServerCall(self, stream, route)
         self.idle_since = math.inf
         if event.end:
             stream.on_over()
         if asked.timeout_s is not None:
-            self.deadlines.set(call, asked.timeout_s, self._too_late)
+            call.deadline = self._loop.call_later(asked.timeout_s, self._too_late, call)
         handling(self.asks)
         call.task = self._loop.create_task(call.run(), name=route.method.path)
 

@@ -16,7 +16,6 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.connection import Connection
-from replog.rpc.http2.shells.deadlines import Deadlines
 from replog.rpc.http2.shells.message_stream import STEP_S, MessageStream
 from replog.rpc.http2.shells.reads import Reads
 from replog.rpc.http2.shells.tls_layer import TlsLayer
@@ -60,7 +59,6 @@ class SocketConnection(asyncio.BufferedProtocol):
         self.peer = peer
         self.streams: dict[int, MessageStream] = {}
         self.lost = False  # never reset
-        self.deadlines = Deadlines()
         self._silence_s = silence_s
         self._reads = reads
         self._tls_layer: TlsLayer | None = None  # only with TLS
@@ -292,7 +290,6 @@ class SocketConnection(asyncio.BufferedProtocol):
         self.lost = True
         if self._look is not None:
             self._look.cancel()
-        self.deadlines.stop()
         self.on_lost(ErrorCode.NETWORK_EXCEPTION.error(f"{self.peer} cannot be reached: {why}"))
 
     # -- the peer's life
