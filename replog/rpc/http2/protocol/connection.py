@@ -3,12 +3,11 @@
 No socket, clock or loop. A shell does, for each read: `receive`, handle the events, write `to_send`, handle `events`;
 and after calls: write `to_send`, handle `events`."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Literal
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol.bounds import Bounds
-from replog.rpc.http2.protocol.control import DRAIN_DATA, PING_DATA
 from replog.rpc.http2.protocol.events import Event, Failed
 from replog.rpc.http2.protocol.fields import FieldList
 from replog.rpc.http2.protocol.frames import (
@@ -21,30 +20,25 @@ from replog.rpc.http2.protocol.frames import (
     header_frames,
 )
 from replog.rpc.http2.protocol.hpack import NO_TABLE, encode_fields
-from replog.rpc.http2.protocol.receiver import Receiver
+from replog.rpc.http2.protocol.receiver import DRAIN_DATA, PING_DATA, Receiver
 from replog.rpc.http2.protocol.stream import HALF_CLOSED_LOCAL, LOCAL_END, NEXT
 from replog.rpc.http2.protocol.streams import Streams
 
 
-class Connection:
+class Connection(Streams):
     """Streams are known by their number. A call for a stream that is gone does nothing: its event was on the way."""
 
     def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
         """`to_send` begins with the preface and SETTINGS."""
-        self._streams = Streams(side, bounds)
-        self.unheard: Sequence[Event] = self._streams.events  # the events that `events` would return
-        self._open = self._streams.open
-        self._outflow = self._streams.outflow
-        self._inflow = self._streams.inflow
-        self._write = self._streams.write
+        super().__init__(side, bounds)
         # calls for each message go straight to the part that does them, and says there what it promises
-        self.to_send = self._outflow.to_send
-        self.send_message, self.waiting = self._outflow.send_message, self._outflow.waiting
-        self.consumed, self.holdings = self._inflow.consumed, self._inflow.holdings
-        self._receiver = Receiver(self._streams)
+        self.to_send = self.outflow.to_send
+        self.send_message, self.waiting = self.outflow.send_message, self.outflow.waiting
+        self.consumed, self.holdings = self.inflow.consumed, self.inflow.holdings
+        self._receiver = Receiver(self)
         self._feed = self._receiver.frames.feed
         self.place = self._receiver.place
-        self.places: Collection[int] = self._inflow.places  # streams whose message may have a `place`
+        self.places: Collection[int] = self.inflow.places  # streams whose message may have a `place`
         self._preface = PREFACE if side == "server" else b""  # the rest of it that has yet to arrive
         self._table = NO_TABLE  # sent before the first header block
         self._failed = False
@@ -56,7 +50,7 @@ class Connection:
 
         Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods."""
         if not self._failed:
-            self._streams.now_ms = self._inflow.now_ms = now_ms
+            self.now_ms = self.inflow.now_ms = now_ms
             try:
                 self._feed(self._after_preface(data) if self._preface else data)
             except ConnectionFailure as failure:
@@ -65,7 +59,7 @@ class Connection:
 
     def landed(self, size: int, now_ms: int) -> list[Event]:
         """Handle `size` bytes that have been put into `place`, as `receive` does."""
-        self._streams.now_ms = self._inflow.now_ms = now_ms
+        self.now_ms = self.inflow.now_ms = now_ms
         try:
             self._receiver.landed(size)
         except ConnectionFailure as failure:
@@ -74,8 +68,8 @@ class Connection:
 
     def _fails(self, failure: ConnectionFailure) -> None:
         self._failed = True
-        self._streams.fail(failure)
-        self._streams.emit(Failed(failure.code, failure.text))
+        self.fail(failure)
+        self.emit(Failed(failure.code, failure.text))
 
     def _after_preface(self, data: Buffer) -> Buffer:
         begin = bytes(data[: len(self._preface)])
@@ -87,42 +81,30 @@ class Connection:
     @property
     def has_to_send(self) -> bool:
         """True if `to_send` returns something now."""
-        outflow = self._outflow
+        outflow = self.outflow
         return bool(outflow.frames or (outflow.turns and outflow.window > 0))
 
     def events(self) -> list[Event]:
         """Return the events of other calls: `Writable` by `to_send`, `Unreadable` by `consumed`, others."""
-        events = self._streams.events[:]
-        self._streams.events.clear()
+        events = self.unheard[:]
+        self.unheard.clear()
         return events
 
     # -- the connection
 
     @property
-    def can_open(self) -> bool:
-        """A client's: True if `open` may be called now. If not, but `usable`, `Opened` follows later.
-
-        The server's SETTINGS have to come first."""
-        return self._streams.can_open
-
-    @property
-    def usable(self) -> bool:
-        """False for good after a failure, a GOAWAY in either direction, or the last stream number."""
-        return self._streams.usable
-
-    @property
     def held(self) -> int:
         """Bytes of messages that are incomplete or untaken; `holdings` returns their streams."""
-        return self._inflow.held
+        return self.inflow.held
 
     @property
     def open_streams(self) -> int:
         """The number of open streams. After a GOAWAY, 0 means `Drained`."""
-        return len(self._open)
+        return len(self.streams)
 
     def ping(self) -> None:
         """Send a PING, whose answer is `Pong`."""
-        self._write(frame(PING, 0, 0, PING_DATA))
+        self.write(frame(PING, 0, 0, PING_DATA))
 
     def go_away(self, code: int = 0, text: str = "", *, at_once: bool = False) -> None:
         """Take no new streams. Open ones continue.
@@ -131,11 +113,11 @@ class Connection:
         if it goes `at_once`: the client may ask them again elsewhere."""
         if self._failed:
             return
-        if code or at_once or self._streams.client:
-            self._streams.go_away(self._streams.last_peer, code, text)
-        elif self._streams.usable:
-            self._streams.go_away(MAX_STREAM, code, text)
-            self._write(frame(PING, 0, 0, DRAIN_DATA))
+        if code or at_once or self.client:
+            self.write_go_away(self.last_peer, code, text)
+        elif self.usable:
+            self.write_go_away(MAX_STREAM, code, text)
+            self.write(frame(PING, 0, 0, DRAIN_DATA))
 
     # -- streams
 
@@ -143,44 +125,43 @@ class Connection:
         """Begin a call (client), only while `can_open`; return the stream's number. With `end`, no message follows.
 
         Raises ValueError for a field that may not be sent, as every call with headers does."""
-        streams = self._streams
-        number = streams.next_number
+        number = self.next_number
         block = encode_fields(headers)
-        streams.next_number = number + 2
-        stream = streams.begin(number)
+        self.next_number = number + 2
+        stream = self.begin(number)
         if end:
             stream.state = NEXT[stream.state, LOCAL_END]
-        self._write(header_frames(number, self._table + block, end, self._outflow.max_frame))
+        self.write(header_frames(number, self._table + block, end, self.outflow.max_frame))
         self._table = b""
-        if streams.next_number > MAX_STREAM:
-            streams.usable = False
+        if self.next_number > MAX_STREAM:
+            self.usable = False
         return number
 
     def send_headers(self, stream: int, headers: FieldList) -> None:
         """Begin to answer (server): `:status`, `content-type` and metadata."""
         block = encode_fields(headers)
-        if stream in self._open:
-            self._write(header_frames(stream, self._table + block, False, self._outflow.max_frame))
+        if stream in self.streams:
+            self.write(header_frames(stream, self._table + block, False, self.outflow.max_frame))
             self._table = b""
 
     def end(self, stream: int) -> None:
         """Send no more messages (client), after what waits. `send_message(…, end=True)` saves the frame for this."""
-        known = self._open.get(stream)
+        known = self.streams.get(stream)
         if known is not None and known.state != HALF_CLOSED_LOCAL:
-            self._outflow.end(known)
+            self.outflow.end(known)
 
     def send_trailers(self, stream: int, headers: FieldList) -> None:
         """Finish (server), after what waits. Without `send_headers` before, these are all headers of the answer.
 
         If the client has not ended, a RST_STREAM(NO_ERROR) follows: what it still sends is dropped."""
         block = encode_fields(headers)
-        known = self._open.get(stream)
+        known = self.streams.get(stream)
         if known is not None and known.state != HALF_CLOSED_LOCAL:
-            self._outflow.trailers(known, self._table + block)
+            self.outflow.trailers(known, self._table + block)
             self._table = b""
 
     def reset(self, stream: int, code: int) -> None:
         """Close the stream at once, without an event; what waits is dropped, and messages need not be taken."""
-        known = self._open.get(stream)
+        known = self.streams.get(stream)
         if known is not None:
-            self._streams.reset(known, code)
+            self.reset_stream(known, code)

@@ -15,6 +15,10 @@ DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDO
 END_STREAM = ACK = 0x1
 END_HEADERS, PADDED, WITH_PRIORITY = 0x4, 0x8, 0x20
 
+# settings
+HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = range(1, 6)
+MAX_HEADER_LIST_SIZE = 6
+
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR, SETTINGS_TIMEOUT, STREAM_CLOSED = range(6)
 FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, CONNECT_ERROR, ENHANCE_YOUR_CALM = range(6, 12)
 
@@ -24,6 +28,7 @@ HEADER = struct.Struct(">BHBBL")
 PREFIX = struct.Struct(">BL")  # a gRPC message's: 1 if it is compressed, and its size
 WHOLE_MESSAGE = struct.Struct(">BHBBLBL")  # the header of a DATA frame that is one whole message, and its prefix
 _WINDOW_UPDATE = struct.Struct(">BHBBLL")
+_SETTING = struct.Struct(">HL")
 
 
 class ConnectionFailure(Exception):
@@ -63,6 +68,25 @@ def header_frames(stream: int, block: bytes, end: bool, max_frame: int) -> bytes
     return b"".join(frames)
 
 
+def pack_settings(values: dict[int, int]) -> bytes:
+    return b"".join(_SETTING.pack(name, value) for name, value in values.items())
+
+
+def parse_settings(payload: Buffer, from_server: bool) -> list[tuple[int, int]]:
+    """Return the settings in their order, also unknown ones (RFC 9113 6.5.2). Raises ConnectionFailure."""
+    if len(payload) % _SETTING.size:
+        raise ConnectionFailure(FRAME_SIZE_ERROR, f"SETTINGS of {len(payload)} bytes, which is no multiple of 6")
+    settings: list[tuple[int, int]] = list(_SETTING.iter_unpack(payload))
+    for name, value in settings:
+        if name == INITIAL_WINDOW_SIZE and value > MAX_WINDOW:
+            raise ConnectionFailure(FLOW_CONTROL_ERROR, f"INITIAL_WINDOW_SIZE {value} is over {MAX_WINDOW}")
+        if (name == MAX_FRAME_SIZE and not MIN_MAX_FRAME <= value <= MAX_MAX_FRAME) or (
+            name == ENABLE_PUSH and value > (0 if from_server else 1)
+        ):
+            raise ConnectionFailure(PROTOCOL_ERROR, f"setting {name} may not be {value}")
+    return settings
+
+
 def unpadded(flags: int, payload: Buffer) -> Buffer:
     """Return the payload of a DATA or HEADERS frame without its padding (RFC 9113 6.1)."""
     if not flags & PADDED:
@@ -81,21 +105,27 @@ class FrameHandler(Protocol):
 
     def on_data_piece(self, piece: Buffer, last: bool) -> None: ...
 
-    def on_headers(self, flags: int, stream: int, payload: Buffer) -> None: ...
+    def on_block(self, stream: int, flags: int, block: bytes) -> None:
+        """A whole header block, with the flags of its HEADERS."""
 
     def on_frame(self, kind: int, flags: int, stream: int, payload: Buffer) -> None: ...
 
 
 class FrameReader:
-    """Cuts bytes into frames. A DATA frame is passed on as it arrives; any other is collected, up to `max_frame`."""
+    """Cuts bytes into frames, and joins header blocks. A DATA frame is passed on as it arrives; any other is collected,
+    up to `max_frame`."""
 
     ANY, FIRST_SETTINGS = 0, -1
 
-    def __init__(self, handler: FrameHandler, max_frame: int, max_header_block: int) -> None:
+    def __init__(self, handler: FrameHandler, max_frame: int, max_header_block: int, max_continuations: int) -> None:
         self._handler = handler
-        self._on_data, self._on_headers, self._on_frame = handler.on_data, handler.on_headers, handler.on_frame
+        self._on_data = handler.on_data
         self._max_frame = max_frame
         self._max_header_block = max_header_block
+        self._max_continuations = max_continuations
+        self._block = bytearray()  # a header block so far
+        self._block_flags = 0
+        self._continuations = 0
         self.begun = bytearray()  # a frame that is neither complete nor passed on
         self.data_left = 0  # bytes of a DATA frame that have yet to arrive
         self.expected = self.FIRST_SETTINGS  # or the stream whose header block has to continue
@@ -124,10 +154,8 @@ class FrameReader:
                     payload = data[start:position]
                     if kind == DATA:
                         self._on_data(stream, flags, payload)
-                    elif kind == HEADERS:
-                        self._on_headers(flags, stream, payload)
                     else:
-                        self._on_frame(kind, flags, stream, payload)
+                        self._pass_on(kind, flags, stream, payload)
                 else:
                     position = start
                     self._begin(data[start - HEADER_BYTES : start], length, kind, flags, stream)
@@ -182,5 +210,41 @@ class FrameReader:
             if kind == DATA:
                 self._on_data(stream, flags, payload)
             else:
-                self._on_frame(kind, flags, stream, payload)
+                self._pass_on(kind, flags, stream, payload)
         return len(piece)
+
+    def _pass_on(self, kind: int, flags: int, stream: int, payload: Buffer) -> None:
+        if kind == HEADERS:
+            self._on_headers(flags, stream, payload)
+        elif kind == CONTINUATION:
+            self._on_continuation(flags, stream, payload)
+        else:
+            self._handler.on_frame(kind, flags, stream, payload)
+
+    def _on_headers(self, flags: int, stream: int, payload: Buffer) -> None:
+        if not stream:
+            raise ConnectionFailure(PROTOCOL_ERROR, "HEADERS came on stream 0")
+        payload = unpadded(flags, payload)
+        if flags & WITH_PRIORITY:
+            if len(payload) < 5:
+                raise ConnectionFailure(FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
+            payload = payload[5:]
+        if flags & END_HEADERS:
+            self._handler.on_block(stream, flags, bytes(payload))
+        else:
+            self._block = bytearray(payload)
+            self._block_flags = flags
+            self._continuations = 0
+            self.expected = stream
+
+    def _on_continuation(self, flags: int, stream: int, payload: Buffer) -> None:
+        if not self.expected:
+            raise ConnectionFailure(PROTOCOL_ERROR, f"CONTINUATION on stream {stream} continues nothing")
+        self._continuations += 1
+        self._block += payload
+        if self._continuations > self._max_continuations or len(self._block) > self._max_header_block:
+            most = f"{self._max_continuations} CONTINUATION frames or {self._max_header_block} bytes"
+            raise ConnectionFailure(ENHANCE_YOUR_CALM, f"a header block of over {most}")
+        if flags & END_HEADERS:
+            self.expected = self.ANY
+            self._handler.on_block(stream, self._block_flags, bytes(self._block))

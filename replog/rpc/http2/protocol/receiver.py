@@ -4,19 +4,19 @@ from collections.abc import Callable
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol.bounds import Meter
-from replog.rpc.http2.protocol.control import Control
-from replog.rpc.http2.protocol.events import Ended, Headers, Message, Reset, Trailers
+from replog.rpc.http2.protocol.events import Ended, GoAway, Headers, Message, Pong, Reset, Trailers
 from replog.rpc.http2.protocol.fields import REQUEST, RESPONSE, TRAILERS, Wanted
 from replog.rpc.http2.protocol.frames import (
-    CONTINUATION,
+    ACK,
     DATA,
-    END_HEADERS,
     END_STREAM,
-    ENHANCE_YOUR_CALM,
     FLOW_CONTROL_ERROR,
     FRAME_SIZE_ERROR,
     GOAWAY,
     HEADERS,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_FRAME_SIZE,
     MAX_STREAM,
     PADDED,
     PING,
@@ -28,12 +28,14 @@ from replog.rpc.http2.protocol.frames import (
     SETTINGS,
     STREAM_CLOSED,
     WINDOW_UPDATE,
-    WITH_PRIORITY,
     ConnectionFailure,
     FrameReader,
+    frame,
+    parse_settings,
     unpadded,
 )
 from replog.rpc.http2.protocol.hpack import HeaderDecoder
+from replog.rpc.http2.protocol.outflow import MAX_SENT_FRAME
 from replog.rpc.http2.protocol.partial import LITTLE
 from replog.rpc.http2.protocol.stream import (
     AWAIT_HEADERS,
@@ -42,6 +44,7 @@ from replog.rpc.http2.protocol.stream import (
     REACTIONS,
     RESET_AGAIN,
     RESET_RECEIVED,
+    RESET_SENT,
     STREAM_ERROR,
     UNOPENED,
     Stream,
@@ -49,8 +52,9 @@ from replog.rpc.http2.protocol.stream import (
 from replog.rpc.http2.protocol.streams import Streams
 
 _new = tuple.__new__  # a named tuple's own takes two calls
+PING_DATA, DRAIN_DATA = b"replog-p", b"replog-d"  # the keepalive's, and that of the one behind a GOAWAY
 _SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
-_OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM, CONTINUATION)
+_OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM)
 
 
 class Receiver:
@@ -58,33 +62,30 @@ class Receiver:
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
-        self._open = streams.open
+        self._open = streams.streams
         self._inflow = streams.inflow
         self._outflow = streams.outflow
         self._emit = streams.emit
         bounds = self._bounds = streams.bounds
-        self.frames = FrameReader(self, bounds.max_frame, bounds.header_block)
+        self.frames = FrameReader(self, bounds.max_frame, bounds.header_block, bounds.continuations)
         self._decoder = HeaderDecoder(bounds)
-        self._block = bytearray()  # a header block so far
-        self._block_flags = 0
-        self._continuations = 0
         self._data_number = self._data_flags = self._data_size = 0  # the last DATA frame's, which may come in pieces
         self._resets = Meter("streams that were reset", bounds.resets)
         self._refusals = Meter("streams over the limit", bounds.refusals)
         self._empty = Meter("empty DATA frames", bounds.empty_data)
         self._updates = Meter("WINDOW_UPDATE frames", bounds.window_updates)
         self._ignored = Meter("frames without a use", bounds.ignored)
-        self.control = Control(streams, self._ignored)
+        self._pings = Meter("PING frames", bounds.pings)
+        self._settings = Meter("SETTINGS frames", bounds.settings)
+        self._has_settings = False  # the peer's SETTINGS have arrived
         self._handlers: dict[int, Callable[[int, int, Buffer], None]] = {
-            HEADERS: self.on_headers,
             PRIORITY: self._on_ignored,
             RST_STREAM: self._on_reset,
-            SETTINGS: self.control.on_settings,
+            SETTINGS: self._on_settings,
             PUSH_PROMISE: self._on_push_promise,
-            PING: self.control.on_ping,
-            GOAWAY: self.control.on_go_away,
+            PING: self._on_ping,
+            GOAWAY: self._on_go_away,
             WINDOW_UPDATE: self._on_window_update,
-            CONTINUATION: self._on_continuation,
         }
 
     def on_frame(self, kind: int, flags: int, number: int, payload: Buffer) -> None:
@@ -200,39 +201,7 @@ class Receiver:
 
     # -- headers
 
-    def on_headers(self, flags: int, number: int, payload: Buffer) -> None:
-        if not number:
-            raise ConnectionFailure(PROTOCOL_ERROR, "HEADERS came on stream 0")
-        if flags & (PADDED | WITH_PRIORITY):
-            payload = unpadded(flags, payload)
-            if flags & WITH_PRIORITY:
-                if len(payload) < 5:
-                    raise ConnectionFailure(FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
-                payload = payload[5:]
-        if flags & END_HEADERS:
-            self._on_block(number, flags, bytes(payload))
-        else:
-            self._block = bytearray(payload)
-            self._block_flags = flags
-            self._continuations = 0
-            self.frames.expected = number
-
-    def _on_continuation(self, flags: int, number: int, payload: Buffer) -> None:
-        if not self.frames.expected:
-            raise ConnectionFailure(PROTOCOL_ERROR, f"CONTINUATION on stream {number} continues nothing")
-        self._continuations += 1
-        self._block += payload
-        bounds = self._bounds
-        if self._continuations > bounds.continuations or len(self._block) > bounds.header_block:
-            raise ConnectionFailure(
-                ENHANCE_YOUR_CALM,
-                f"a header block of over {bounds.continuations} CONTINUATION frames or {bounds.header_block} bytes",
-            )
-        if flags & END_HEADERS:
-            self.frames.expected = FrameReader.ANY
-            self._on_block(number, self._block_flags, bytes(self._block))
-
-    def _on_block(self, number: int, flags: int, block: bytes) -> None:
+    def on_block(self, number: int, flags: int, block: bytes) -> None:
         streams, end = self._streams, bool(flags & END_STREAM)
         if not streams.client and number > streams.last_peer and number % 2:
             self._on_call(number, block, end)
@@ -324,6 +293,49 @@ class Receiver:
         self._emit(Reset(number, int.from_bytes(payload, "big"), ""))
         self._streams.remember_reset(number, RESET_RECEIVED)
         self._streams.close(stream, True)
+
+    # -- the connection itself
+
+    def _on_settings(self, flags: int, number: int, payload: Buffer) -> None:
+        if flags & ACK:
+            if payload:
+                raise ConnectionFailure(FRAME_SIZE_ERROR, "an acknowledgement of SETTINGS has a payload")
+            self._ignored.count(self._streams.now_ms)
+            return
+        self._settings.count(self._streams.now_ms)
+        settings = dict(parse_settings(payload, self._streams.client))
+        if MAX_FRAME_SIZE in settings:
+            self._outflow.max_frame = min(settings[MAX_FRAME_SIZE], MAX_SENT_FRAME)
+        if INITIAL_WINDOW_SIZE in settings:
+            self._outflow.initial_window_becomes(settings[INITIAL_WINDOW_SIZE])
+        if MAX_CONCURRENT_STREAMS in settings or not self._has_settings:
+            self._streams.allowed = settings.get(MAX_CONCURRENT_STREAMS, MAX_STREAM)
+            self._streams.may_open()
+        self._has_settings = True
+        self._streams.write(frame(SETTINGS, ACK, 0))
+
+    def _on_ping(self, flags: int, number: int, payload: Buffer) -> None:
+        if not flags & ACK:
+            self._pings.count(self._streams.now_ms)
+            self._streams.write(frame(PING, ACK, 0, bytes(payload)))
+        elif payload == PING_DATA:
+            self._emit(Pong())
+        elif payload == DRAIN_DATA and self._streams.last_taken == MAX_STREAM and not self._streams.usable:
+            self._streams.write_go_away(self._streams.last_peer, 0, "")
+
+    def _on_go_away(self, flags: int, number: int, payload: Buffer) -> None:
+        if len(payload) < 8:
+            raise ConnectionFailure(FRAME_SIZE_ERROR, f"GOAWAY has {len(payload)} bytes; at least 8 are needed")
+        self._ignored.count(self._streams.now_ms)
+        last, code = int.from_bytes(payload[:4], "big") & MAX_STREAM, int.from_bytes(payload[4:8], "big")
+        self._streams.usable = False
+        self._emit(GoAway(last, code, bytes(payload[8:1008]).decode("utf-8", "replace")))
+        self._streams.may_be_drained()
+        if self._streams.client:
+            for stream in [stream for stream in self._open.values() if stream.number > last]:
+                self._emit(Reset(stream.number, REFUSED_STREAM, ""))
+                self._streams.remember_reset(stream.number, RESET_SENT)
+                self._streams.close(stream, True)
 
     # -- other frames
 

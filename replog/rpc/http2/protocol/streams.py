@@ -5,46 +5,46 @@ from typing import Literal
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.events import Drained, Event, Opened, Reset
 from replog.rpc.http2.protocol.frames import (
+    ENABLE_PUSH,
     GOAWAY,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_FRAME_SIZE,
+    MAX_HEADER_LIST_SIZE,
     MAX_STREAM,
     NO_ERROR,
     PREFACE,
     SETTINGS,
     ConnectionFailure,
     frame,
+    pack_settings,
     reset_frame,
 )
 from replog.rpc.http2.protocol.inflow import Inflow
 from replog.rpc.http2.protocol.outflow import Outflow
-from replog.rpc.http2.protocol.settings import (
-    ENABLE_PUSH,
-    INITIAL_WINDOW_SIZE,
-    MAX_CONCURRENT_STREAMS,
-    MAX_FRAME_SIZE,
-    MAX_HEADER_LIST_SIZE,
-    pack_settings,
-)
 from replog.rpc.http2.protocol.stream import CLOSED, IDLE, LOCAL_END, NEXT, RESET_SENT, Stream
 
 _REMEMBERED = 5000  # reset streams, at least: frames for them may still be on the way
 
 
 class Streams:
+    """The part of a `Connection` that its parts know."""
+
     def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
         self.client = side == "client"
         self.bounds = bounds
         self.now_ms = 0
-        self.events: list[Event] = []
-        self.emit = self.events.append
-        self.open: dict[int, Stream] = {}
-        self.outflow = Outflow(self.open, self.emit, self._sent_end)
+        self.unheard: list[Event] = []  # the events that `events` would return
+        self.emit = self.unheard.append
+        self.streams: dict[int, Stream] = {}
+        self.outflow = Outflow(self.streams, self.emit, self._sent_end)
         self.write = self.outflow.write
         self.write((PREFACE if self.client else b"") + frame(SETTINGS, 0, 0, self._settings()))
-        self.inflow = Inflow(bounds, self.open, self.emit, self.write)
+        self.inflow = Inflow(bounds, self.streams, self.emit, self.write)
         self.next_number = 1  # a client's next stream
         self.last_peer = 0  # the client's newest stream, at a server
         self.allowed = 0  # streams that the server takes at once: none until its SETTINGS say so
-        self.usable = True
+        self.usable = True  # False for good after a failure, a GOAWAY in either direction, or the last stream number
         self.last_taken = MAX_STREAM  # the limit of the last GOAWAY that this side sent
         self._asked = False  # `can_open` has been false, and `Opened` is due
         self._reset: dict[int, int] = {}  # streams that were reset lately: RESET_SENT or RESET_RECEIVED
@@ -53,18 +53,15 @@ class Streams:
     def _settings(self) -> bytes:
         bounds = self.bounds
         own = {ENABLE_PUSH: 0} if self.client else {MAX_CONCURRENT_STREAMS: bounds.max_streams}
-        return pack_settings(
-            {
-                **own,
-                INITIAL_WINDOW_SIZE: bounds.window,
-                MAX_FRAME_SIZE: bounds.max_frame,
-                MAX_HEADER_LIST_SIZE: bounds.header_list,
-            }
-        )
+        sizes = {INITIAL_WINDOW_SIZE: bounds.window, MAX_FRAME_SIZE: bounds.max_frame}
+        return pack_settings(own | sizes | {MAX_HEADER_LIST_SIZE: bounds.header_list})
 
     @property
     def can_open(self) -> bool:
-        can = self.usable and len(self.open) < self.allowed
+        """A client's: True if `open` may be called now. If not, but `usable`, `Opened` follows later.
+
+        The server's SETTINGS have to come first."""
+        can = self.usable and len(self.streams) < self.allowed
         self._asked = not can
         return can
 
@@ -74,7 +71,7 @@ class Streams:
             self.emit(Opened())
 
     def begin(self, number: int) -> Stream:
-        stream = self.open[number] = Stream(number, self.outflow.initial_window, self.bounds.window)
+        stream = self.streams[number] = Stream(number, self.outflow.initial_window, self.bounds.window)
         return stream
 
     def state_of(self, number: int) -> int:
@@ -100,16 +97,16 @@ class Streams:
         if stream.state == CLOSED:
             self.close(stream, False)
         elif not self.client:
-            self.reset(stream, NO_ERROR)
+            self.reset_stream(stream, NO_ERROR)
 
-    def reset(self, stream: Stream, code: int) -> None:
+    def reset_stream(self, stream: Stream, code: int) -> None:
         self.write_reset(stream.number, code)
         self.close(stream, True)
 
     def break_off(self, stream: Stream, code: int, text: str) -> None:
         """Reset a stream for a fault of the peer."""
         self.emit(Reset(stream.number, code, text))
-        self.reset(stream, code)
+        self.reset_stream(stream, code)
 
     def write_reset(self, number: int, code: int) -> None:
         self.write(reset_frame(number, code))
@@ -121,7 +118,7 @@ class Streams:
         self._reset[number] = state
 
     def close(self, stream: Stream, was_reset: bool) -> None:
-        del self.open[stream.number]
+        del self.streams[stream.number]
         self.inflow.closed(stream, was_reset)
         if stream.queue:
             self.outflow.drop(stream)
@@ -130,19 +127,19 @@ class Streams:
         self.may_be_drained()
 
     def may_be_drained(self) -> None:
-        if not self.usable and not self.open:
+        if not self.usable and not self.streams:
             self.emit(Drained())
 
     # -- the end of all
 
-    def go_away(self, last: int, code: int, text: str) -> None:
+    def write_go_away(self, last: int, code: int, text: str) -> None:
         self.usable = False
         self.last_taken = last
         payload = last.to_bytes(4, "big") + code.to_bytes(4, "big") + text.encode()[:1000]
         self.write(frame(GOAWAY, 0, 0, payload))
 
     def fail(self, failure: ConnectionFailure) -> None:
-        for stream in self.open.values():
+        for stream in self.streams.values():
             self.outflow.drop(stream)
-        self.open.clear()
-        self.go_away(self.last_peer, failure.code, failure.text)
+        self.streams.clear()
+        self.write_go_away(self.last_peer, failure.code, failure.text)

@@ -9,8 +9,8 @@ def lacks(stream: Stream) -> int:
 
 
 def check_accounts(connection: Connection) -> None:
-    inflow, outflow, receiver = connection._inflow, connection._outflow, connection._receiver
-    streams = connection._open.values()
+    inflow, outflow, receiver = connection.inflow, connection.outflow, connection._receiver
+    streams = connection.streams.values()
     late = inflow._late.values()
     held = sum(stream.held for stream in streams) + sum(size for _, size in late)
     assert inflow._room + inflow._credit + held == inflow._memory, "the connection's window"
@@ -36,5 +36,5 @@ def check_accounts(connection: Connection) -> None:
         assert stream.queued == sum(map(len, stream.queue))
         assert stream.turn == (stream in outflow.turns)
         assert stream.turn or not stream.queue or stream.send_window <= 0, "a stream that could send has no turn"
-    assert set(inflow._waiting) <= set(connection._open)
-    assert all(stream.number in connection._open for stream in outflow.turns)
+    assert set(inflow._waiting) <= set(connection.streams)
+    assert all(stream.number in connection.streams for stream in outflow.turns)

@@ -14,9 +14,9 @@ from replog.rpc.http2.protocol.frames import (
     SETTINGS,
     WINDOW_UPDATE,
     frame,
+    pack_settings,
 )
 from replog.rpc.http2.protocol.hpack import encode_fields
-from replog.rpc.http2.protocol.settings import pack_settings
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, REQUEST
 
 REQUEST_BLOCK, ANSWER_BLOCK = encode_fields(REQUEST), encode_fields(ANSWER)

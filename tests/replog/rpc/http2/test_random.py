@@ -68,9 +68,9 @@ FROM_CLIENT, FROM_SERVER = conversation("client"), conversation("server")
 
 def heard_in_pieces(side: str, sent: bytes, cuts: list[int], as_a_socket: bool = False) -> list:
     """As a socket does it, large messages are put into their places, where that may be."""
-    ours = Connection(side, Pair().server._streams.bounds)
+    ours = Connection(side, Pair().server.bounds)
     if side == "client":
-        ours._streams.allowed = 10
+        ours.allowed = 10
         for _ in range(5):
             ours.open(REQUEST)
     heard, start = [], 0
@@ -162,7 +162,7 @@ def test_the_sums_would_notice():
     raw = Raw(bounds=SMALL)
     raw.hears(headers(1), data(1, message(b"abc")), settings_frame({4: 5}))
     check_accounts(raw.ours)
-    raw.ours._inflow._credit += 1
+    raw.ours.inflow._credit += 1
     try:
         check_accounts(raw.ours)
     except AssertionError:

@@ -73,8 +73,8 @@ def in_state(side: str, state: int) -> Raw:
         raw.ours.reset(1, 8)
     elif state == RESET_RECEIVED:
         raw.hears(reset(1))
-    stream = raw.ours._open.get(1)
-    assert state == (raw.ours._streams.state_of(1) if stream is None else stream.state)
+    stream = raw.ours.streams.get(1)
+    assert state == (raw.ours.state_of(1) if stream is None else stream.state)
     raw.says()
     return raw
 
@@ -334,7 +334,7 @@ def test_a_last_stream_that_grows_is_harmless():
 
 def test_numbers_of_streams_run_out():
     raw = Raw("client")
-    raw.ours._streams.next_number = 2**31 - 1
+    raw.ours.next_number = 2**31 - 1
     assert raw.ours.can_open
     assert raw.ours.open(REQUEST) == 2**31 - 1
     assert not raw.ours.can_open

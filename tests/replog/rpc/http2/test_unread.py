@@ -11,9 +11,8 @@ from benchmarks.attackers import unfinished
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import limits, methods
 from replog.rpc.codec import pieces_of
-from replog.rpc.http2.protocol.frames import ENHANCE_YOUR_CALM, PREFACE
+from replog.rpc.http2.protocol.frames import ENHANCE_YOUR_CALM, INITIAL_WINDOW_SIZE, PREFACE
 from replog.rpc.http2.protocol.hpack import encode_fields
-from replog.rpc.http2.protocol.settings import INITIAL_WINDOW_SIZE
 from replog.rpc.http2.shells.calls import request_fields
 from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.limits import MIB
