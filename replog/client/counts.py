@@ -15,7 +15,7 @@ class Times:
     total_s: float = 0.0
     longest_s: float = 0.0
 
-    def took(self, seconds: float) -> None:
+    def add(self, seconds: float) -> None:
         self.count += 1
         self.total_s += seconds
         if seconds > self.longest_s:

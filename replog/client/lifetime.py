@@ -1,10 +1,16 @@
-"""A client may not be used once it is closed, nor in a child of its process."""
+"""A client may not be used once it is closed, nor in a child of its process; and what it logs when a call waits."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 
 from replog.errors import ErrorCode
 from replog.rpc import forks
+
+logger = logging.getLogger(__name__)
+
+LONG_S = 2.0
 
 
 class Lifetime:
@@ -33,3 +39,12 @@ class Lifetime:
             if self._ending is None:
                 self._ending = asyncio.create_task(end())
             await asyncio.shield(self._ending)
+
+
+@asynccontextmanager
+async def warn_if_long(what: Callable[[], str]) -> AsyncIterator[None]:
+    timer = asyncio.get_running_loop().call_later(LONG_S, lambda: logger.warning("%s", what()))
+    try:
+        yield
+    finally:
+        timer.cancel()

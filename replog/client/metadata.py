@@ -13,8 +13,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from replog.client.arguments import check_timeout, listed
-from replog.client.lifetime import Lifetime
-from replog.client.waiting import told_if_long
+from replog.client.lifetime import Lifetime, warn_if_long
 from replog.common.backoff import Backoff
 from replog.config.listeners import check_address
 from replog.config.topic import topic_config
@@ -72,7 +71,7 @@ def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(addresses))
 
 
-def _told(failures: Mapping[str, ReplogError]) -> str:
+def _reasons(failures: Mapping[str, ReplogError]) -> str:
     """Say why brokers do not answer, each address and each cause once."""
     causes: dict[str, list[str]] = {}
     for address, error in sorted(failures.items()):
@@ -151,7 +150,7 @@ class Metadata:
         self._refreshes_in_a_row = 0
         self._last_refresh: float | None = None
         self._order = list(self.bootstrap)  # the broker to ask first comes first
-        self._told = False  # the log says already that there is no metadata
+        self._reported = False  # the log says already that there is no metadata
         self._silent: dict[str, float] = {}  # brokers that did not answer, and when (loop time, s)
 
     def channel(self, address: str) -> Channel:
@@ -187,7 +186,7 @@ class Metadata:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                told_if_long(
+                warn_if_long(
                     lambda: f"topic {name!r} is waited for, {timeout_s:g} s at most: {unreachable or 'it is not known'}"
                 ),
             ):
@@ -224,8 +223,8 @@ class Metadata:
             self.ask_another()
             with contextlib.suppress(ReplogError):
                 other = await self.ask_any(Log["get_metadata"], request)
-                response = max(response, other, key=lambda told: (told.metadata_version, -told.controller_heard_ms_ago))
-        self._told = False
+                response = max(response, other, key=lambda each: (each.metadata_version, -each.controller_heard_ms_ago))
+        self._reported = False
         if not names_only:
             self.view.apply(response)
             self.on_change()
@@ -261,13 +260,13 @@ class Metadata:
         if len(lasting) == len(failures):
             raise lasting[0]
         raise ErrorCode.NETWORK_EXCEPTION.error(
-            f"no broker answers; is the cluster up and the address right? ({_told(failures)})"
+            f"no broker answers; is the cluster up and the address right? ({_reasons(failures)})"
         )
 
-    def told_of(self, error: ReplogError) -> None:
+    def report(self, error: ReplogError) -> None:
         """Log why there is no metadata, once until there is some again: every try would say the same."""
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             logger.warning("no metadata, trying on: %s", error.message)
 
     async def close(self) -> None:

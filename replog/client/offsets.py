@@ -40,53 +40,31 @@ async def list_offsets(
     """Return each partition's first offset at or after its timestamp (ms, LATEST or EARLIEST); None if there is none.
 
     LATEST is the high watermark, or the last stable offset when reading committed (FE-22)."""
-    request = _list_offsets_request(metadata, timestamps, read_committed)
-    results = await ask_leaders(metadata, backoff, list(timestamps), Log["list_offsets"], request, timeout_s)
-    return {partition: _offset(result) for partition, result in results.items()}
-
-
-async def list_offsets_once(
-    metadata: Metadata, timestamps: Mapping[TopicPartition, int], *, read_committed: bool, timeout_s: float
-) -> tuple[dict[TopicPartition, OffsetAndTimestamp | None], ReplogError | None]:
-    """Ask like `list_offsets`, but once. Return the offsets answered, and the error of the others, if any."""
-    request = _list_offsets_request(metadata, timestamps, read_committed)
-    results: dict[TopicPartition, Any] = {}
-    error = await _ask_once(metadata, list(timestamps), Log["list_offsets"], request, timeout_s, results)
-    return {partition: _offset(result) for partition, result in results.items()}, error
-
-
-def _list_offsets_request(
-    metadata: Metadata, timestamps: Mapping[TopicPartition, int], read_committed: bool
-) -> Request:
     for partition, timestamp in by_partition("timestamps", timestamps).items():
         whole(f"the timestamp of {partition}", timestamp, MAX_LONG)
+    request = list_offsets_request(metadata, timestamps, read_committed)
+    results = await ask_leaders(metadata, backoff, list(timestamps), Log["list_offsets"], request, timeout_s)
+    return {
+        tp: OffsetAndTimestamp(found.offset, found.timestamp, found.leader_epoch) if found.offset >= 0 else None
+        for tp, found in results.items()
+    }
 
+
+def list_offsets_request(metadata: Metadata, timestamps: Mapping[TopicPartition, int], read_committed: bool) -> Request:
     def request(partitions: list[TopicPartition], _timeout_s: float) -> log_pb2.ListOffsetsRequest:
-        return log_pb2.ListOffsetsRequest(
-            isolation_level=log_pb2.READ_COMMITTED if read_committed else log_pb2.READ_UNCOMMITTED,
-            partitions=[
-                log_pb2.ListOffsetsPartition(
-                    topic=partition.topic,
-                    partition=partition.partition,
-                    timestamp=timestamps[partition],
-                    current_leader_epoch=_epoch(metadata, partition),
-                )
-                for partition in partitions
-            ],
-        )
+        level = log_pb2.READ_COMMITTED if read_committed else log_pb2.READ_UNCOMMITTED
+        message = log_pb2.ListOffsetsRequest(isolation_level=level)
+        for tp in partitions:
+            leader = metadata.view.leader(tp)
+            message.partitions.add(
+                topic=tp.topic,
+                partition=tp.partition,
+                timestamp=timestamps[tp],
+                current_leader_epoch=leader.epoch if leader is not None else None,
+            )
+        return message
 
     return request
-
-
-def _offset(result: log_pb2.ListOffsetsPartitionResult) -> OffsetAndTimestamp | None:
-    if result.offset < 0:
-        return None
-    return OffsetAndTimestamp(result.offset, result.timestamp, result.leader_epoch)
-
-
-def _epoch(metadata: Metadata, partition: TopicPartition) -> int | None:
-    leader = metadata.view.leader(partition)
-    return leader.epoch if leader is not None else None
 
 
 async def ask_leaders(
@@ -111,7 +89,8 @@ async def ask_leaders(
     while True:
         open_partitions = [partition for partition in partitions if partition not in results]
         timeout_s = min(CALL_TIMEOUT_S, max(0.01, deadline - loop.time()))
-        error = await _ask_once(metadata, open_partitions, method, request, timeout_s, results)
+        answers, error = await ask_once(metadata, open_partitions, method, request, timeout_s)
+        results |= answers
         if error is None:
             return results
         failures += 1
@@ -126,15 +105,11 @@ async def ask_leaders(
             continue  # the next round raises it, if it lasts
 
 
-async def _ask_once(
-    metadata: Metadata,
-    partitions: list[TopicPartition],
-    method: Method,
-    request: Request,
-    timeout_s: float,
-    results: dict[TopicPartition, Any],
-) -> ReplogError | None:
-    """Fill `results` as far as leaders answer. Return an error of the others, one that is not retriable if possible."""
+async def ask_once(
+    metadata: Metadata, partitions: list[TopicPartition], method: Method, request: Request, timeout_s: float
+) -> tuple[dict[TopicPartition, Any], ReplogError | None]:
+    """Return the results of leaders that answer, and an error of the others, one that is not retriable if possible."""
+    results: dict[TopicPartition, Any] = {}
     errors: list[ReplogError] = []
     by_leader: dict[Leader, list[TopicPartition]] = {}
     for partition in partitions:
@@ -160,11 +135,11 @@ async def _ask_once(
                 partition = TopicPartition(result.topic, result.partition)
                 if result.error_code:
                     code = ErrorCode(result.error_code)
-                    unsaid = f"{method.path.rpartition('/')[2]} of {partition} was refused"
-                    errors.append(ReplogError(code, result.error_message or unsaid))
+                    refused = f"{method.path.rpartition('/')[2]} of {partition} was refused"
+                    errors.append(ReplogError(code, result.error_message or refused))
                 else:
                     results[partition] = result
     missing = [str(partition) for partition in partitions if partition not in results]
     if missing and not errors:
         errors.append(ErrorCode.UNKNOWN_SERVER_ERROR.error(f"no answer was given for {', '.join(missing)}"))
-    return min(errors, key=lambda error: error.retriable, default=None)
+    return results, min(errors, key=lambda error: error.retriable, default=None)

@@ -115,15 +115,15 @@ class Brokers(Calls):
         return BrokerReplicas(replicas, response.longest_step_us / 1e6)
 
 
-def _replica(told: inspection_pb2.ReplicaDescription) -> ReplicaDescription:
+def _replica(described: inspection_pb2.ReplicaDescription) -> ReplicaDescription:
     return ReplicaDescription(
-        is_leader=told.is_leader,
-        leader_epoch=told.leader_epoch,
-        log_start_offset=told.log_start_offset,
-        high_watermark=told.high_watermark,
-        log_end_offset=told.log_end_offset,
-        size=told.size,
-        epochs=tuple((entry.epoch, entry.start_offset) for entry in told.epochs),
+        is_leader=described.is_leader,
+        leader_epoch=described.leader_epoch,
+        log_start_offset=described.log_start_offset,
+        high_watermark=described.high_watermark,
+        log_end_offset=described.log_end_offset,
+        size=described.size,
+        epochs=tuple((entry.epoch, entry.start_offset) for entry in described.epochs),
     )
 
 

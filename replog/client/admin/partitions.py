@@ -137,6 +137,6 @@ def _log_end(known: controller_pb2.KnownLogEnd) -> ReplicaLogEnd:
     return ReplicaLogEnd(known.broker_id, known.is_live, last_epoch, end, known.had_everything, known.is_offline)
 
 
-def _change(told: controller_pb2.PartitionChange) -> PartitionChange:
-    states = partition_from_record(told.before), partition_from_record(told.after)
-    return PartitionChange(told.version, told.at_ms, partition_of(told.after), told.reason, *states)
+def _change(made: controller_pb2.PartitionChange) -> PartitionChange:
+    states = partition_from_record(made.before), partition_from_record(made.after)
+    return PartitionChange(made.version, made.at_ms, partition_of(made.after), made.reason, *states)

@@ -16,8 +16,9 @@ from replog.client.arguments import (
     partitions_of,
     whole,
 )
-from replog.client.consuming.fetch_stream import AssignedPartition, FetchSettings
-from replog.client.consuming.fetcher import D, Decode, Fetcher, LogTruncated, TopicRecreated
+from replog.client.consuming.fetch_stream import FetchSettings
+from replog.client.consuming.fetcher import D, Decode, Fetcher
+from replog.client.consuming.subscription import AssignedPartition, LogTruncated, TopicRecreated
 from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets

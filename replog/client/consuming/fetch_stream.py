@@ -1,10 +1,11 @@
-"""A consumer's state of each partition, and its Fetch stream to each broker that it reads from."""
+"""A consumer's Fetch stream to each broker that it reads from."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, Protocol
 
+from replog.client.consuming.subscription import AssignedPartition
 from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
 from replog.common.backoff import FetchSize
@@ -17,30 +18,6 @@ from replog.topic import TopicPartition
 
 MAX_NAMED = 1000  # partitions in a request; with more, the broker answers at once and the next request names them
 SILENCE_S = 1.0  # then a leader may have lost its leadership, and a follower is read no more
-
-
-@dataclass(slots=True, eq=False)
-class AssignedPartition:
-    """One assigned partition. A seek or a new assignment makes a new state, so answers for the old one are dropped."""
-
-    partition: TopicPartition
-    position: int | None  # the next record for the application; None until it is known
-    reset: int | None  # the ListOffsets timestamp that gives the position
-    fetch_offset: int | None = field(init=False)  # the next fetch's: ahead of `position` by what is buffered
-    epochs: dict[int, int] = field(default_factory=dict)  # leader epochs of fetched records, and where each begins
-    topic_id: bytes = b""  # the topic that the position is in; empty: not known
-    error: ReplogError | None = None  # raised by fetch() until a seek
-    failures: int = 0  # retriable ones in a row
-    failed_source: Leader | None = None  # the broker of the last failure
-    retry_at: float = 0.0  # loop time, s
-    asked_by: "FetchStream | None" = None  # the stream that fetches it; never two, even if its leader moves
-    asked_of: Leader | None = None  # the broker of the last fetch: the leader, or a follower in its rack
-    read_replica: tuple[int, float] | None = None  # the replica that the leader named, until when (loop time, s)
-    end: int | None = None  # the offset where readers wait, by the last answer
-    leader_only_until: float = 0.0  # a follower has failed: only the leader is read until then (loop time, s)
-
-    def __post_init__(self) -> None:
-        self.fetch_offset = self.position
 
 
 class Chunk(NamedTuple):
@@ -82,9 +59,6 @@ class FetchOwner(Protocol):
     settings: FetchSettings
     size: FetchSize
     counts: ConsumerCounts
-
-    def fetch_request(self) -> log_pb2.FetchRequest:
-        """Return a request without partitions."""
 
     def answered(self, stream: "FetchStream", state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> bool:
         """Take in the answer. Return True if the partition is to be fetched on."""
@@ -163,7 +137,13 @@ class FetchStream:
 
     async def _fetch_once(self) -> None:
         self._wake.clear()
-        request = self._owner.fetch_request()
+        settings = self._owner.settings
+        request = log_pb2.FetchRequest(
+            max_wait_ms=settings.max_wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=self._owner.size.bytes,
+            isolation_level=log_pb2.READ_COMMITTED if settings.read_committed else log_pb2.READ_UNCOMMITTED,
+        )
         self._name_changes(request)
         if not self._named:
             self._goes_on = False  # the broker was not told of partitions that were taken out
@@ -216,10 +196,10 @@ class FetchStream:
             await self._stream.send(request)
             response: WithRecords[log_pb2.FetchResponse] | None
             response = await self._stream.receive(max_wait_s + timeout_s)
-            took_s = asyncio.get_running_loop().time() - asked_at
+            elapsed_s = asyncio.get_running_loop().time() - asked_at
             if response is not None:
-                self._owner.counts.fetches.took(took_s)
-                self._owner.size.answered(sum(map(len, response.records)), took_s - max_wait_s, timeout_s)
+                self._owner.counts.fetches.add(elapsed_s)
+                self._owner.size.answered(sum(map(len, response.records)), elapsed_s - max_wait_s, timeout_s)
             return response
         finally:
             self._suspicion.cancel()

@@ -6,18 +6,20 @@ or silence. Its errors are not the partition's, and only a leader's answer reset
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Collection, Set
 from typing import Protocol, TypeVar, cast
 
-from replog.client.consuming.fetch_stream import AssignedPartition, Chunk, Fetch, FetchSettings, FetchStream
+from replog.client.consuming.fetch_stream import Chunk, Fetch, FetchSettings, FetchStream
+from replog.client.consuming.subscription import AssignedPartition, Subscription
 from replog.client.counts import ConsumerCounts
 from replog.client.metadata import Leader, Metadata
-from replog.client.offsets import EARLIEST, list_offsets_once
+from replog.client.offsets import ask_once, list_offsets_request
 from replog.client.records import Record, Undecodable, decode_fetched
 from replog.common.backoff import Backoff, FetchSize
-from replog.errors import ErrorCode, PositionError, ReplogError
+from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import iterate_batches
 from replog.log.offsets import AbortedTransaction, Buffer
+from replog.rpc.methods import Log
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
@@ -42,61 +44,21 @@ Decode = Callable[[Buffer, str, int, int, tuple[AbortedTransaction, ...]], D]
 """Decodes batches of a topic's partition from an offset on, without aborted ones. Raises CORRUPT_MESSAGE."""
 
 
-class LogTruncated(PositionError):
-    """The log no longer holds what was consumed: it was cut at `diverging_offset`; -1: not known where."""
-
-    def __init__(self, partition: TopicPartition, position: int, diverging_offset: int) -> None:
-        super().__init__(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{partition} was truncated: it diverges at offset {diverging_offset} from what was consumed up to "
-            f"{position}; seek to go on",
-        )
-        self.partition = partition
-        self.position = position
-        self.diverging_offset = diverging_offset
-
-
-class TopicRecreated(LogTruncated):
-    """The topic was deleted, and another one made under its name."""
-
-    def __init__(self, partition: TopicPartition, position: int) -> None:
-        super().__init__(partition, position, 0)
-        self.message = (
-            f"topic {partition.topic!r} was deleted and made again: what was consumed of {partition} up to {position} "
-            "is gone; seek to go on in the new one"
-        )
-
-
-class Fetcher:
+class Fetcher(Subscription):
     """Fetches from the first assignment until `close`; `take` returns what has arrived."""
 
     def __init__(self, metadata: Metadata, backoff: Backoff, settings: FetchSettings) -> None:
-        self.metadata = metadata
+        super().__init__(metadata, backoff, settings.reset)
         self.settings = settings
-        self.states: dict[TopicPartition, AssignedPartition] = {}
-        self.news = asyncio.Event()  # a chunk, a position or an error
         self.size = FetchSize(settings.max_bytes)
         self.counts = ConsumerCounts()
-        self._backoff = backoff
         self._streams: dict[str, FetchStream] = {}  # keys are broker addresses
         self._chunks: deque[Chunk] = deque()
         self._current: tuple[AssignedPartition, deque[Record], int] | None = None  # records to take; the offset after
-        self._failed: list[AssignedPartition] = []
         self._suspicious = False  # a leader is silent
-        self.paused: set[TopicPartition] = set()
         self._missing: Set[str] = frozenset()  # topics and partitions that do not exist, by the last log line
-        self._stale = asyncio.Event()  # positions or leaders are missing
         metadata.on_change = self._stale.set  # otherwise streams would not follow the leaders
         self._task: asyncio.Task[None] | None = None
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch exactly these; known ones go on, new ones start by the reset policy."""
-        old, self.states = self.states, {}
-        partitions = list(partitions)
-        self.paused.intersection_update(partitions)
-        for partition in partitions:
-            self.states[partition] = old.get(partition) or self._fresh(partition)
-        self._changed()
 
     async def close(self) -> None:
         tasks = [stream.task for stream in self._streams.values()]
@@ -124,50 +86,44 @@ class Fetcher:
             return leader
         return Leader(broker_id, address, leader.epoch)
 
-    def fetch_request(self) -> log_pb2.FetchRequest:
-        return log_pb2.FetchRequest(
-            max_wait_ms=self.settings.max_wait_ms,
-            min_bytes=self.settings.min_bytes,
-            max_bytes=self.size.bytes,
-            isolation_level=log_pb2.READ_COMMITTED if self.settings.read_committed else log_pb2.READ_UNCOMMITTED,
-        )
-
     def released(self) -> None:
         self._stale.set()
 
     def answered(self, stream: FetchStream, state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> bool:
-        if self.states.get(state.partition) is not state:
-            return False  # the application has called seek or assign meanwhile
+        if not self.holds(state):
+            return False
         code = ErrorCode(answer.error_code)
         moved = code is ErrorCode.OFFSET_OUT_OF_RANGE or answer.HasField("diverging_epoch")
         if answer.HasField("preferred_read_replica"):
-            self._go_to(state, answer.preferred_read_replica)
-        elif (moved or code is not ErrorCode.NONE) and not self._of_leader(state):
-            self._back_to_leader(state)
-        elif moved and state.position != state.fetch_offset:
-            self._retry_later(state)  # otherwise records that were read before would be lost
+            self._read_from(state, answer.preferred_read_replica)
+        elif code is ErrorCode.NONE and not moved:
+            state.failures = 0
+            state.end = answer.last_stable_offset if self.settings.read_committed else answer.high_watermark
+            return True
+        elif not self._of_leader(state) or (moved and state.position != state.fetch_offset):
+            self._ask_again(state)  # otherwise records that were read before would be lost
         elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._out_of_range(state, answer)
-        elif code is not ErrorCode.NONE:
-            unsaid = f"fetching {state.partition} at offset {state.fetch_offset} was refused"
-            error = ReplogError(code, answer.error_message or unsaid)
+            message = (
+                f"offset {state.fetch_offset} of {state.partition} is outside of its log, which starts at "
+                f"{answer.log_start_offset} and ends, as far as it is committed, at {answer.high_watermark}"
+            )
+            self._reset_or_fail(state, code.error(message + "; seek to go on"))
+        elif moved:
+            self._truncated(state, answer.diverging_epoch.end_offset)
+        else:
+            refused = f"fetching {state.partition} at offset {state.fetch_offset} was refused"
+            error = ReplogError(code, answer.error_message or refused)
             if error.retriable:
                 self._retry_later(state)
             else:
                 self._fail(state, error)
-        elif answer.HasField("diverging_epoch"):
-            self._truncated(state, answer.diverging_epoch.end_offset)
-        else:
-            state.failures = 0
-            state.end = answer.last_stable_offset if self.settings.read_committed else answer.high_watermark
-            return True
         return False
 
     def _of_leader(self, state: AssignedPartition) -> bool:
         """Return True if the last request went to the leader, by the newest metadata."""
         return state.asked_of == self.metadata.view.leader(state.partition)
 
-    def _go_to(self, state: AssignedPartition, broker_id: int) -> None:
+    def _read_from(self, state: AssignedPartition, broker_id: int) -> None:
         """Read from the follower that the leader names (FE-19)."""
         if broker_id not in self.metadata.view.brokers or not self._of_leader(state):
             self._back_to_leader(state)
@@ -182,6 +138,13 @@ class Fetcher:
         state.leader_only_until = asyncio.get_running_loop().time() + LEADER_ONLY_S
         asyncio.get_running_loop().call_later(LEADER_ONLY_S, self._stale.set)
         self._retry_later(state)
+
+    def _ask_again(self, state: AssignedPartition) -> None:
+        """Ask later; at once, and the leader, if a follower has failed."""
+        if self._of_leader(state):
+            self._retry_later(state)
+        else:
+            self._back_to_leader(state)
 
     def deliver(self, chunk: Chunk) -> None:
         """Keep the chunk, and have the next fetch go on behind its batches."""
@@ -227,109 +190,14 @@ class Fetcher:
         if error.code is ErrorCode.REQUEST_TIMED_OUT and states:
             self.size.timed_out(len(states) * self.settings.partition_max_bytes)
         for state in states:
-            if self._of_leader(state):
-                self._retry_later(state)
-            else:
-                self._back_to_leader(state)
+            self._ask_again(state)
         self._stale.set()
-
-    # Positions.
-
-    def _fresh(self, partition: TopicPartition) -> AssignedPartition:
-        state = AssignedPartition(partition, None, self.settings.reset)
-        if self.settings.reset is None:
-            message = f"{partition} has no position and auto_offset_reset is 'error'; seek"
-            self._fail(state, ErrorCode.OFFSET_OUT_OF_RANGE.error(message))
-        return state
-
-    def _out_of_range(self, state: AssignedPartition, answer: log_pb2.FetchPartitionResult) -> None:
-        message = (
-            f"offset {state.fetch_offset} of {state.partition} is outside of its log, which starts at "
-            f"{answer.log_start_offset} and ends, as far as it is committed, at {answer.high_watermark}"
-        )
-        self._reset_or_fail(state, ErrorCode.OFFSET_OUT_OF_RANGE.error(message + "; seek to go on"))
-
-    def _truncated(self, state: AssignedPartition, diverging_offset: int) -> None:
-        """Go on at the first offset that diverges, as Kafka's consumer does. Without a reset policy fail."""
-        assert state.fetch_offset is not None
-        error = LogTruncated(state.partition, state.fetch_offset, diverging_offset)
-        if self.settings.reset is None or diverging_offset < 0:
-            self._reset_or_fail(state, error)
-            return
-        logger.warning("%s was truncated from %d to %d", state.partition, state.fetch_offset, diverging_offset)
-        self.go_to(state.partition, min(diverging_offset, state.fetch_offset))
-
-    def _recreated(self, state: AssignedPartition, topic_id: bytes) -> None:
-        """Go on at the start of the new topic, of which nothing was consumed. Without a reset policy fail."""
-        if state.position != state.fetch_offset:
-            self._retry_later(state)  # otherwise records that were read before would be lost
-            return
-        error = TopicRecreated(state.partition, state.position or 0)
-        if self.settings.reset is None:
-            state.topic_id = topic_id
-            self._fail(state, error)
-            return
-        logger.warning("%s; reading the new one from its start", error.message.partition(";")[0])
-        self.replace(AssignedPartition(state.partition, None, EARLIEST))
-
-    def _reset_or_fail(self, state: AssignedPartition, error: ReplogError) -> None:
-        if self.settings.reset is None:
-            self._fail(state, error)
-            return
-        logger.warning("position in %s reset: %s", state.partition, error.message)
-        self.replace(AssignedPartition(state.partition, None, self.settings.reset))
-
-    def _fail(self, state: AssignedPartition, error: ReplogError) -> None:
-        state.error = error
-        self._failed.append(state)
-        self.news.set()
-
-    def _retry_later(self, state: AssignedPartition) -> None:
-        loop = asyncio.get_running_loop()
-        state.failures += 1
-        state.failed_source = state.asked_of or self.metadata.view.leader(state.partition)
-        delay_s = self._backoff.delay_s(state.failures)
-        state.retry_at = loop.time() + delay_s
-        loop.call_later(delay_s, self._stale.set)
-        self._stale.set()
-
-    def go_to(self, partition: TopicPartition, offset: int, topic_id: bytes | None = None) -> None:
-        """Go on at `offset` of the topic with this id; by default of the one that was read, or that exists."""
-        topic_id = topic_id or self.states[partition].topic_id or self._id_of(partition)
-        self.replace(AssignedPartition(partition, offset, None, topic_id=topic_id))
-
-    def go_back(self, partition: TopicPartition, offset: int) -> AssignedPartition:
-        """Go back to records that were fetched before. It keeps the epochs: a truncation since is still noticed."""
-        state = self.states[partition]
-        epochs = {epoch: begins for epoch, begins in state.epochs.items() if begins < offset}
-        again = AssignedPartition(partition, offset, None, epochs=epochs, topic_id=state.topic_id)
-        self.replace(again)
-        return again
-
-    def pause(self, partition: TopicPartition) -> None:
-        """Fetch no more of the partition. Its buffered records are dropped, and read again later."""
-        self.paused.add(partition)
-        if (state := self.states[partition]).position is not None and state.error is None:
-            self.go_back(partition, state.position)
-
-    def resume(self, partition: TopicPartition) -> None:
-        self.paused.discard(partition)
-        self._stale.set()
-
-    def _id_of(self, partition: TopicPartition) -> bytes:
-        view = self.metadata.view.topics.get(partition.topic)
-        return b"" if view is None else view.topic_id
-
-    def replace(self, state: AssignedPartition) -> None:
-        self.states[state.partition] = state
-        self._changed()
 
     def _changed(self) -> None:
         """Drop the buffered records of states that are gone, and fetch for the new ones."""
-        if self._current is not None and self.states.get(self._current[0].partition) is not self._current[0]:
+        if self._current is not None and not self.holds(self._current[0]):
             self._current = None
-        self._stale.set()
-        self.news.set()
+        super()._changed()
         if self._task is None and self.states:
             self._task = asyncio.get_running_loop().create_task(self._keep_fetching())
             self._task.add_done_callback(self._ended)
@@ -358,11 +226,6 @@ class Fetcher:
         self.counts.records += len(taken)
         return taken
 
-    def lag(self) -> int:
-        """Return by how many offsets the partition furthest behind lags, by each partition's last answer."""
-        known = (s.end - s.position for s in self.states.values() if s.end is not None and s.position is not None)
-        return max(0, max(known, default=0))
-
     def take_decoded(self, decode: Decode[D]) -> D | None:
         """Return what `decode` makes of the oldest chunk, and move the position behind it. Raises a partition's
         error."""
@@ -380,14 +243,16 @@ class Fetcher:
             chunk = self._chunks.popleft()
             chunk.stream.taken()
             state = chunk.state
-            if self.states.get(state.partition) is not state:
+            if not self.holds(state):
                 continue
             assert state.position is not None
             self.counts.bytes += len(chunk.records)
             try:
                 return state, decode(chunk.records, *state.partition, state.position, chunk.aborted)
             except ReplogError as error:
-                self._chunks = deque(self._without(state))
+                for later in [chunk for chunk in self._chunks if chunk.state is state]:
+                    self._chunks.remove(later)
+                    later.stream.taken()
                 if chunk.source == self.metadata.view.leader(state.partition):
                     self._fail(state, error)
                     if isinstance(error, Undecodable) and error.before is not None:
@@ -401,19 +266,11 @@ class Fetcher:
                 raise
         return None
 
-    def _without(self, state: AssignedPartition) -> Iterable[Chunk]:
-        """Yields the chunks that are not the state's; those are taken."""
-        for chunk in self._chunks:
-            if chunk.state is state:
-                chunk.stream.taken()
-            else:
-                yield chunk
-
     def _raise_failed(self) -> None:
         """Raise the error of a failed partition, once all records before it have been taken."""
         if not self._failed:
             return
-        self._failed = [state for state in self._failed if self.states.get(state.partition) is state]
+        self._failed = [state for state in self._failed if self.holds(state)]
         for state in self._failed:
             buffered = any(chunk.state is state for chunk in self._chunks)
             handed_out = self._current is None or self._current[0] is not state
@@ -438,10 +295,10 @@ class Fetcher:
                     self._suspicious = False
                     await self.metadata.refresh()
                     refreshed = loop.time()
-                    self._tell_missing()
+                    self._report_missing()
                 await self._resolve_positions()
             except ReplogError as error:
-                self.metadata.told_of(error)
+                self.metadata.report(error)
                 loop.call_later(self._backoff.delay_s(1), self._stale.set)
             self._wake_streams()
 
@@ -454,7 +311,7 @@ class Fetcher:
         for state in self.states.values():
             self._fail(state, ErrorCode.UNKNOWN_SERVER_ERROR.error(f"fetching failed: {defect!r}"))
 
-    def _tell_missing(self) -> None:
+    def _report_missing(self) -> None:
         """Log each assigned topic or partition that does not exist, once."""
         missing: dict[str, str] = {}
         for partition in self.states:
@@ -481,13 +338,11 @@ class Fetcher:
             return
         ids = {partition: self._id_of(partition) for partition in unknown}
         timestamps = {partition: state.reset for partition, state in unknown.items() if state.reset is not None}
-        offsets, error = await list_offsets_once(
-            self.metadata, timestamps, read_committed=self.settings.read_committed, timeout_s=POSITION_TIMEOUT_S
-        )
+        request = list_offsets_request(self.metadata, timestamps, self.settings.read_committed)
+        answers, error = await ask_once(self.metadata, list(unknown), Log["list_offsets"], request, POSITION_TIMEOUT_S)
         for partition, state in unknown.items():
-            offset = offsets.get(partition)
-            if offset is not None:
-                state.position = state.fetch_offset = offset.offset
+            if (answer := answers.get(partition)) is not None:
+                state.position = state.fetch_offset = answer.offset
                 state.reset = None
                 state.topic_id = ids[partition]
                 state.failures = 0

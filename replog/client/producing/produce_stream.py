@@ -187,7 +187,7 @@ class ProduceStream:
                 f"{self.address} answered request {answer.correlation_id} for {answered}"
             )
         del self._in_flight[answer.correlation_id]
-        self._sender.accumulator.counts.requests.took(self._loop.time() - known[0])
+        self._sender.accumulator.counts.requests.add(self._loop.time() - known[0])
         results = iter(answer.partitions)
         for flight in flights:
             self._sender.answered(self, flight, list(islice(results, len(flight[1]))))

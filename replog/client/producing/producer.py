@@ -9,13 +9,13 @@ from typing import Literal, Self
 
 from replog.client.arguments import check_record, check_settings, check_timeout, listed, whole
 from replog.client.counts import Counts
+from replog.client.lifetime import warn_if_long
 from replog.client.metadata import Metadata
 from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
 from replog.client.producing.idempotence import Identity
 from replog.client.producing.partitioner import StickyPartitioner, partition_for_key
 from replog.client.producing.sender import Sender
 from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
-from replog.client.waiting import told_if_long
 from replog.common.backoff import Backoff
 from replog.config.properties import MAX_BATCH_BYTES, MAX_INT, MAX_LONG
 from replog.errors import ErrorCode
@@ -226,7 +226,7 @@ class Producer:
         self.life.close()
         try:
             if not self.life.is_copy:
-                async with asyncio.timeout(timeout_s), told_if_long(self._waits_for):
+                async with asyncio.timeout(timeout_s), warn_if_long(self._waits_for):
                     await self._flush()
         except TimeoutError:
             pass

@@ -238,7 +238,7 @@ class Sender:
             try:
                 await self.metadata.refresh()
             except ReplogError as error:
-                self.metadata.told_of(error)
+                self.metadata.report(error)
                 if self._unrouted:
                     self._stale.set()
             refreshed = loop.time()

@@ -80,9 +80,9 @@ async def test_that_there_are_no_metadata_is_logged_once_until_there_are_some_ag
     metadata = Metadata(cluster.brokers[1].address, H2Transport(), random.Random(1))
     away = ReplogError(ErrorCode.NETWORK_EXCEPTION, "nobody is there")
     for _ in range(3):
-        metadata.told_of(away)
+        metadata.report(away)
     await metadata.fetch(())
-    metadata.told_of(away)
+    metadata.report(away)
     await metadata.close()
     assert [r.getMessage() for r in caplog.records if "no metadata" in r.message] == [
         "no metadata, trying on: nobody is there"

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from replog.client.consuming.fetch_stream import AssignedPartition, FetchStream
+from replog.client.consuming.fetch_stream import FetchStream
 from replog.client.consuming.fetcher import Fetcher
+from replog.client.consuming.subscription import AssignedPartition
 from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from replog.errors import ReplogError
 from tests.replog.simulator.variants.variant import Variant

@@ -61,7 +61,7 @@ async def test_what_is_assigned_and_not_there_is_told_once(cluster, caplog):
 
 
 async def test_long_waits_are_told_and_a_closing_gives_up_in_time(cluster, caplog, monkeypatch):
-    monkeypatch.setattr("replog.client.waiting.LONG_S", 0.1)
+    monkeypatch.setattr("replog.client.lifetime.LONG_S", 0.1)
     await cluster.start_broker(1)
     async with Producer(bootstrap(cluster), max_block_ms=400) as producer:
         with pytest.raises(ReplogError, match="topic 'nosuch' is not known after"):
