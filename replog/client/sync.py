@@ -8,7 +8,7 @@ from replog.client.consuming.consumer import Consumer, IsolationLevel
 from replog.client.counts import Counts
 from replog.client.descriptions import BrokerReplicas, ClusterDescription, ElectionResult, ElectionType, LogDirDescription, LogEnds, PartitionChanges, PartitionReassignment, TopicDescription
 from replog.client.offsets import OffsetAndTimestamp
-from replog.client.producing.accumulator import RecordMetadata
+from replog.client.producing.deliveries import RecordMetadata
 from replog.client.producing.producer import Partitioner, Producer
 from replog.client.records import Headers, Record
 from replog.common.acl import Acl, AclFilter

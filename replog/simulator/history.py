@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 
-from replog.client.producing.accumulator import DeliveryFailed, RecordMetadata
+from replog.client.producing.deliveries import DeliveryFailed, RecordMetadata
 from replog.client.producing.sender import TOO_LARGE
 from replog.errors import ReplogError
 from replog.topic import TopicPartition

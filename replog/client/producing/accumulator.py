@@ -7,16 +7,13 @@ change the order; but without numbers, a batch whose answer was lost may be in t
 
 import asyncio
 import logging
-import math
-import os
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat, takewhile
-from time import monotonic
-from typing import NamedTuple
 
 from replog.client.counts import ProducerCounts
+from replog.client.producing.deliveries import Delivery, Outcome
 from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, ProducerId, Sequences
 from replog.client.records import BatchBuilder, Encoded, Headers
 from replog.errors import ErrorCode, ReplogError
@@ -25,82 +22,6 @@ from replog.topic import TopicPartition
 logger = logging.getLogger(__name__)
 
 BATCH_OVERHEAD = 400  # bytes: a batch's header, and its entry in the request, for the longest topic name
-
-
-class RecordMetadata(NamedTuple):
-    """The place of a record. `offset` is -1 if it is not known: acks=0 is never answered, and a leader that restarted
-    may know that the record is in its log, but not where."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int  # ms: the record's own, or the leader's if the topic has LogAppendTime
-
-
-class DeliveryFailed(ReplogError):
-    """A record has failed. `may_be_appended`: it may be in the log nevertheless (PR-12)."""
-
-    def __init__(self, code: ErrorCode, message: str, may_be_appended: bool) -> None:
-        super().__init__(code, message)
-        self.may_be_appended = may_be_appended
-
-
-class _Unseen:
-    """Logs failed records whose outcome nobody asked for, at most a line a second."""
-
-    def __init__(self) -> None:
-        self._said_at = -math.inf
-        self._unsaid = 0
-
-    def failed(self, records: int, error: ReplogError) -> None:
-        self._unsaid += records
-        if (now := monotonic()) - self._said_at >= 1:
-            logger.warning("records failed, and nobody asked for their outcomes (%d): %s", self._unsaid, error)
-            self._said_at, self._unsaid = now, 0
-
-
-_unseen = _Unseen()
-
-
-@dataclass(slots=True, eq=False)
-class Outcome:
-    """The outcome of a batch. Its deliveries keep this alone, otherwise they would hold the batch's memory."""
-
-    partition: TopicPartition
-    settled: bool = False
-    base_offset: int = -1
-    append_time_ms: int = -1
-    error: DeliveryFailed | None = None
-    records: int = 0  # the batch's count, once it is settled
-    seen: bool = False  # the error was raised to the application
-    _waiters: list[asyncio.Future[None]] = field(default_factory=list)
-    _process: int = field(default_factory=lambda: os.getpid())  # looked up late: the simulator replaces it
-
-    def __del__(self) -> None:
-        """Log an error that nobody asked for: the batch and its deliveries are gone."""
-        if self.error is not None and not self.seen:
-            _unseen.failed(self.records, self.error)
-
-    def settle(self) -> None:
-        self.settled = True
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
-
-    def __await__(self) -> Generator[object, None, None]:
-        """Wait until it is settled. Raises INVALID_REQUEST in a child of the process."""
-        if self.settled:
-            return
-        if os.getpid() != self._process:
-            raise ErrorCode.INVALID_REQUEST.error("the record was sent before a fork; its outcome is the parent's")
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        try:
-            yield from waiter
-        finally:
-            if not self.settled:
-                self._waiters.remove(waiter)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,53 +59,6 @@ class ProducerBatch:
         self.sequence = None
         self.attempts = 0
         self.refused = self.in_doubt = False
-
-
-class Delivery:
-    """The outcome of one record, to be awaited. It takes some 200 bytes, less than a future, and may be dropped."""
-
-    __slots__ = ("_index", "_outcome", "_timestamp")
-
-    def __init__(self, outcome: Outcome, index: int, timestamp: int) -> None:
-        self._outcome = outcome
-        self._index = index
-        self._timestamp = timestamp
-
-    @property
-    def partition(self) -> int:
-        """The partition that the record goes to."""
-        return self._outcome.partition.partition
-
-    @property
-    def starts_batch(self) -> bool:
-        """True if the record is the first of its batch."""
-        return self._index == 0
-
-    def __repr__(self) -> str:
-        outcome = self._outcome
-        state = "under way" if not outcome.settled else f"failed: {outcome.error}" if outcome.error else "acknowledged"
-        return f"<Delivery to {outcome.partition}: {state}>"
-
-    def done(self) -> bool:
-        """Return True if the outcome is known."""
-        return self._outcome.settled
-
-    def result(self) -> RecordMetadata:
-        """Return or raise what awaiting it does. Raises InvalidStateError while the record is under way."""
-        outcome = self._outcome
-        if not outcome.settled:
-            raise asyncio.InvalidStateError("the record is not delivered yet; await it")
-        if outcome.error is not None:
-            error = outcome.error
-            outcome.seen = True
-            raise DeliveryFailed(error.code, error.message, error.may_be_appended)
-        offset = outcome.base_offset + self._index if outcome.base_offset >= 0 else -1
-        timestamp = self._timestamp if outcome.append_time_ms < 0 else outcome.append_time_ms
-        return RecordMetadata(*outcome.partition, offset, timestamp)
-
-    def __await__(self) -> Generator[object, None, RecordMetadata]:
-        yield from self._outcome.__await__()
-        return self.result()
 
 
 @dataclass(slots=True, eq=False)
@@ -238,7 +112,9 @@ class Accumulator:
         self.used_bytes = 0
         self.counts = ProducerCounts()
         self.flushing = 0  # flushes under way: nothing lingers meanwhile
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._waiting = 0  # senders that wait for room
+        self._turn = asyncio.Lock()  # of the first of them
+        self._freed = asyncio.Event()
 
     def grow(self, topic: str, partitions: int, max_batch_bytes: int, topic_id: bytes = b"") -> list[PartitionQueue]:
         """Return the topic's queues, one or more per partition. Their next batches are no larger than the topic takes.
@@ -261,26 +137,24 @@ class Accumulator:
         return queues
 
     def has_room(self, size: int) -> bool:
-        return not self._waiters and self.used_bytes + size <= self.buffer_memory
+        return not self._waiting and self.used_bytes + size <= self.buffer_memory
 
     async def wait_for_room(self, size: int, timeout_s: float) -> None:
         """Wait, first come first served, until `size` more bytes fit. Raises REQUEST_TIMED_OUT."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
+        self._waiting += 1
         try:
-            async with asyncio.timeout(timeout_s):
-                while self._waiters[0] is not waiter or self.used_bytes + size > self.buffer_memory:
+            async with asyncio.timeout(timeout_s), self._turn:
+                while self.used_bytes + size > self.buffer_memory:
+                    self._freed.clear()
                     self.send_open_batches()
-                    await waiter
-                    waiter = self._waiters[0] = asyncio.get_running_loop().create_future()
+                    await self._freed.wait()
         except TimeoutError:
             raise ErrorCode.REQUEST_TIMED_OUT.error(
                 f"the producer's buffer of {self.buffer_memory} bytes stayed full for {timeout_s:g} s; "
                 "the brokers are too slow or away, or raise buffer_memory"
             ) from None
         finally:
-            self._waiters.remove(waiter)
-            self._wake_waiter()
+            self._waiting -= 1
 
     def append_to_open(
         self, queue: PartitionQueue, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers
@@ -289,7 +163,7 @@ class Accumulator:
 
         A batch without room for a record is sent without waiting for more."""
         batch = queue.open
-        if batch is None or self._waiters:
+        if batch is None or self._waiting:
             return None
         records = batch.records
         size = records.append(timestamp_ms, key, value, headers, self.buffer_memory - self.used_bytes)
@@ -312,7 +186,7 @@ class Accumulator:
     ) -> tuple[bytes | None, ...]:
         """Add values like `append_to_open`, until one finds no room. Return that one; nothing if all are in."""
         batch = queue.open
-        if batch is None or self._waiters:
+        if batch is None or self._waiting:
             return tuple(islice(values, 1))
         records, outcome = batch.records, batch.outcome
         first, size = records.count, records.size
@@ -363,8 +237,7 @@ class Accumulator:
             counts.bytes += batch.bytes
         else:
             counts.failed += records
-        if self._waiters:
-            self._wake_waiter()
+        self._freed.set()
 
     def take(self, queue: PartitionQueue, room: int, most: int) -> list[ProducerBatch]:
         """Close the queue's oldest batches that may be sent now, and return them as in flight: at most `most` within
@@ -475,7 +348,3 @@ class Accumulator:
         if queue.admits(batches[0], flying[0] if flying else None):
             queue.scheduled = True
             self.ready(queue)
-
-    def _wake_waiter(self) -> None:
-        if self._waiters and not self._waiters[0].done():
-            self._waiters[0].set_result(None)

@@ -11,7 +11,8 @@ from replog.client.arguments import check_record, check_settings, check_timeout,
 from replog.client.counts import Counts
 from replog.client.lifetime import warn_if_long
 from replog.client.metadata import Metadata
-from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, RecordMetadata
+from replog.client.producing.accumulator import Accumulator, PartitionQueue
+from replog.client.producing.deliveries import Delivery, DeliveryFailed, RecordMetadata
 from replog.client.producing.idempotence import Identity
 from replog.client.producing.partitioner import StickyPartitioner, partition_for_key
 from replog.client.producing.sender import Sender

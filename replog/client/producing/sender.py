@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from replog.client.metadata import Leader, Metadata
-from replog.client.producing.accumulator import Accumulator, DeliveryFailed, PartitionQueue, ProducerBatch
+from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from replog.client.producing.deliveries import DeliveryFailed
 from replog.client.producing.idempotence import Identity, ProducerId
 from replog.client.producing.produce_stream import Flight, ProduceStream
 from replog.common.backoff import Backoff

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from replog.client.producing.accumulator import RecordMetadata
+from replog.client.producing.deliveries import RecordMetadata
 from replog.client.records import encode_batch
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import HEADER, HEADER_SIZE, TRANSACTIONAL, parse_header, with_crc

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from replog.client.admin import Admin
 from replog.client.consuming.consumer import Consumer, LogTruncated
-from replog.client.producing.accumulator import Delivery
+from replog.client.producing.deliveries import Delivery
 from replog.client.producing.producer import Producer
 from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from replog.client.producing.accumulator import Accumulator, Delivery, DeliveryFailed, PartitionQueue, ProducerBatch
+from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from replog.client.producing.deliveries import Delivery, DeliveryFailed
 from replog.client.producing.idempotence import Identity, ProducerId
 from replog.errors import ErrorCode, ReplogError
 from tests.replog.client.decoding import decode

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from replog.client.metadata import Metadata
-from replog.client.producing.accumulator import Accumulator, Delivery, PartitionQueue
+from replog.client.producing.accumulator import Accumulator, PartitionQueue
+from replog.client.producing.deliveries import Delivery
 from replog.client.producing.produce_stream import ENOUGH_BYTES, GATHER_S, ProduceStream
 from replog.client.producing.sender import Sender
 from replog.common.backoff import Backoff

@@ -271,7 +271,7 @@ async def test_a_partition_that_is_gone_after_the_wait_for_the_buffer_is_named()
     accumulator.grow("t", 3, 1 << 20, b"a")
     await producer.send("t", b"x" * 1500, partition=0)
     waiting = asyncio.create_task(producer.send("t", b"x" * 1500, partition=2))
-    while not accumulator._waiters:
+    while not accumulator._waiting:
         await asyncio.sleep(0)
     accumulator.grow("t", 1, 1 << 20, b"b")
     accumulator.settle(accumulator.unsettled()[0])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from replog.client.producing.accumulator import RecordMetadata
+from replog.client.producing.deliveries import RecordMetadata
 from replog.simulator.checks.anomalies import find_anomalies
 from replog.simulator.history import Deletion, Drained, History, Latest, Outcome, Poll, ProducerSend, Read, Seek
 from replog.topic import TopicPartition

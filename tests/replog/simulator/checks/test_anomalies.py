@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.client.producing.accumulator import DeliveryFailed, RecordMetadata
+from replog.client.producing.deliveries import DeliveryFailed, RecordMetadata
 from replog.errors import ErrorCode, ReplogError
 from replog.simulator.checks.anomalies import Anomaly
 from replog.simulator.history import Outcome, Poll, Read

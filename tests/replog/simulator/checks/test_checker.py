@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from replog.client.producing.accumulator import RecordMetadata
+from replog.client.producing.deliveries import RecordMetadata
 from replog.config.topic import TopicConfig
 from replog.log.log import Log
 from replog.metadata.values import Topic

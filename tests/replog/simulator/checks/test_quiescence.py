@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.client.producing.accumulator import RecordMetadata
+from replog.client.producing.deliveries import RecordMetadata
 from replog.log.errors import LogStorageError
 from replog.simulator.history import ProducerSend
 from replog.simulator.runtime.process import DEAD
