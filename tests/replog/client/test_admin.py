@@ -167,22 +167,6 @@ async def test_offsets_are_listed_and_records_deleted(cluster, one_broker):
         assert refused.value.message == "t-0: cannot delete records up to 99; the high watermark is 4"
 
 
-async def test_another_bootstrap_broker_is_asked_when_one_is_gone(cluster):
-    await cluster.start_brokers(1, 2)
-    address = bootstrap(cluster)
-    async with Admin(address) as admin:
-        assert len((await admin.describe_cluster()).brokers) == 2
-        await cluster.crash_broker(1)
-        await eventually(lambda: cluster.brokers[2].manager.context.image.brokers[1].fenced)
-        assert [broker.fenced for broker in (await admin.describe_cluster()).brokers] == [True, False]
-
-
-async def test_a_cluster_that_is_away_is_an_error_at_the_deadline():
-    async with Admin("127.0.0.1:1", timeout_ms=400) as admin:
-        with pytest.raises(ReplogError, match=r"no broker answers.*127\.0\.0\.1:1"):
-            await admin.list_topics()
-
-
 async def test_of_many_brokers_that_are_away_some_are_named():
     bootstraps = [f"127.0.0.1:{port}" for port in range(1, 6)]
     async with Admin(bootstraps, timeout_ms=400) as admin:

@@ -5,16 +5,14 @@ import random
 
 import pytest
 
-from replog.client import Admin, Consumer, Producer
+from replog.client import Admin, Producer
 from replog.client.metadata import AVOID_S, STALE_MS, ClusterView, Leader, Metadata, parse_bootstrap
 from replog.errors import ErrorCode, ReplogError
-from replog.local_cluster.ports import free_port
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import common_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.clock import SystemClock
 from replog.topic import TopicPartition
-from tests.replog.client.conftest import read
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.server.broker.conftest import eventually
 
@@ -89,17 +87,6 @@ async def test_that_there_are_no_metadata_is_logged_once_until_there_are_some_ag
     ] * 2
 
 
-async def test_what_several_brokers_have_in_common_is_said_once():
-    ports = sorted({free_port([]) for _ in range(4)})
-    metadata = Metadata([f"127.0.0.1:{port}" for port in ports], H2Transport(), random.Random(1))
-    with pytest.raises(ReplogError) as refused:
-        await metadata.fetch()
-    await metadata.close()
-    first = ", ".join(f"127.0.0.1:{port}" for port in sorted(ports, key=str)[:3])
-    assert f"({first}, and {len(ports) - 3} more cannot be reached: " in refused.value.message
-    assert refused.value.message.count("reached") == 1
-
-
 def gone(version: int = 0) -> log_pb2.GetMetadataResponse:
     unknown = log_pb2.TopicMetadata(topic="t", error_code=common_pb2.UNKNOWN_TOPIC_OR_PARTITION)
     return log_pb2.GetMetadataResponse(cluster_id="c", metadata_version=version, topics=[unknown])
@@ -165,27 +152,6 @@ async def test_clients_of_a_broker_that_lost_its_controller_hear_of_the_rest_of_
             assert bystander.manager.context.image.topics == {}, "the broker is no bystander"
             await admin.delete_topic("t")
         await cluster.crash_broker(2)
-
-
-async def test_a_leader_dies_and_clients_that_know_only_the_bystander_go_on(cluster):
-    await cluster.start_brokers(1, 2)
-    async with proxy_to(cluster.controller_address) as link:
-        bystander = await cluster.start_broker(3, controller_listener=link.address)
-        known = bystander.address
-        async with Admin(known) as admin, Producer(known) as producer, Consumer(known) as consumer:
-            await admin.create_topic("t", assignment=[[1, 2]], configs={"min.insync.replicas": "1"})
-            await producer.send_and_wait("t", b"before")
-            consumer.assign([TP])
-            consumer.seek_to_beginning()
-            assert len(await read(consumer, 1)) == 1
-            link.cut()
-            await cluster.crash_broker(1)
-            async with asyncio.timeout(60), Producer(known) as newcomer:
-                for each in (producer, newcomer):
-                    await each.send_and_wait("t", b"after")
-                assert [record.value for record in await read(consumer, 2)] == [b"after"] * 2
-            assert bystander.context.image.partitions[TP].leader == 1, "the broker is no bystander"
-        await cluster.crash_broker(3)
 
 
 async def test_a_refresh_that_does_not_help_asks_the_next_broker(cluster):

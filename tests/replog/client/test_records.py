@@ -13,7 +13,6 @@ from replog.client.records import (
     BatchBuilder,
     Record,
     Undecodable,
-    codec_id,
     decode_fetched,
     encode_batch,
     largest_batch_of,
@@ -41,14 +40,6 @@ def at(data: bytes | bytearray, base_offset: int, leader_epoch: int = 0) -> byte
     struct.pack_into(">q", stamped, 0, base_offset)
     struct.pack_into(">i", stamped, 12, leader_epoch)
     return bytes(stamped)
-
-
-def control(data: bytes) -> bytes:
-    """The batch, marked as a control batch, with its CRC right."""
-    marked = bytearray(data)
-    struct.pack_into(">h", marked, 21, 0x20)
-    struct.pack_into(">I", marked, 17, crc32c(marked[21:]))
-    return bytes(marked)
 
 
 @given(RECORDS, st.sampled_from(CODECS))
@@ -129,18 +120,6 @@ def test_sizes_are_those_of_rb_6():
 
 
 @pytest.mark.parametrize("name", CODECS[1:])
-def test_compressed_batches_come_back(name):
-    """2.4, and by the log's own decoder, which shares nothing with the client's but the decompression."""
-    records: list[Given] = [(i, b"k", b"same value " * 50, ()) for i in range(20)]
-    data = encode_batch(records, name)
-    header = parse_header(data)
-    assert header.attributes & 7 == codec_id(name)
-    assert len(data) < len(encode_batch(records)) / 4
-    assert [(r.key, r.value) for r in decode(data)] == [(k, v) for _, k, v, _ in records]
-    assert [(r.key, r.value) for r in iterate_records(data, header)] == [(k, v) for _, k, v, _ in records]
-
-
-@pytest.mark.parametrize("name", CODECS[1:])
 def test_damaged_compression_under_a_right_crc_is_a_corrupt_message(name):
     """2.4: the CRC covers the compressed bytes, so a writer's mistake comes through it."""
     data = at(encode_batch([(i, b"k", b"same value " * 50, ()) for i in range(20)], name), 5)[:-9]
@@ -170,11 +149,6 @@ def _decoded(data: bytes, offset: int) -> tuple[list[Record], str]:
         return decode_fetched(data, "t", 0, offset).records, ""
     except Undecodable as error:
         return [] if error.before is None else error.before.records, error.message
-
-
-def test_an_unknown_codec_is_refused_by_name():
-    with pytest.raises(ReplogError, match="compression 'brotli' is not a codec; choose one of none, gzip"):
-        codec_id("brotli")
 
 
 def test_a_full_batch_takes_no_more_but_its_first_record_always_fits():
@@ -240,17 +214,6 @@ def test_records_below_the_fetch_offset_and_a_cut_off_batch_are_skipped():
     assert decoded.next_offset == 16
 
 
-def test_control_batches_are_passed_over_but_move_the_position():
-    one = encode_batch([(0, None, b"x", ())])
-    decoded = decode_fetched(at(one, 7) + at(control(one), 8), "t", 0, 7)
-    assert [r.offset for r in decoded.records] == [7]
-    assert decoded.next_offset == 9
-
-
-def test_nothing_fetched_leaves_the_position():
-    assert decode_fetched(b"", "t", 0, 42) == ([], 42)
-
-
 @pytest.mark.parametrize("position", [17, 21, 60, 61, 65, -1])
 def test_a_flipped_bit_is_a_corrupt_message_that_names_the_batch(position):
     data = bytearray(at(encode_batch([(0, None, b"value", ())]), 5))
@@ -258,17 +221,3 @@ def test_a_flipped_bit_is_a_corrupt_message_that_names_the_batch(position):
     with pytest.raises(ReplogError, match="t-0: the batch at offset 5") as corrupt:
         decode_fetched(data, "t", 0, 5)
     assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
-
-
-def test_records_that_do_not_fill_their_batch_are_a_corrupt_message():
-    data = bytearray(encode_batch([(0, None, b"v", ()), (0, None, b"w", ())]))
-    struct.pack_into(">i", data, 57, 1)
-    struct.pack_into(">I", data, 17, crc32c(data[21:]))
-    with pytest.raises(ReplogError) as corrupt:
-        decode_fetched(data, "t", 0, 0)
-    assert corrupt.value.code is ErrorCode.CORRUPT_MESSAGE
-
-
-def test_an_empty_batch_is_refused():
-    with pytest.raises(ReplogError, match="at least one record"):
-        encode_batch([])

@@ -25,15 +25,6 @@ async def one_broker_with(cluster: InProcessCluster, count: int, partitions: int
     return bootstrap(cluster)
 
 
-async def test_a_seek_reads_on_from_that_very_record(cluster):
-    async with Consumer(await one_broker_with(cluster, 50)) as consumer:
-        consumer.assign([TP])
-        for offset in (17, 3, 49):
-            consumer.seek(TP, offset)
-            first = (await read(consumer, 1))[0]
-            assert (first.offset, first.value) == (offset, b"%d" % offset)
-
-
 async def test_what_came_before_a_batch_that_does_not_decode_is_handed_out_and_a_seek_goes_on_behind_it(cluster):
     async with Consumer(await one_broker_with(cluster, 3)) as consumer:
         assert (await cluster.produce(TP, spoiled(b"none of these are records", 2)))[1] == 3

@@ -21,15 +21,6 @@ async def read_all(address: str) -> list[bytes | None]:
         return [record.value for record in await read(consumer, end)]
 
 
-async def test_records_with_one_key_share_a_partition_that_any_kafka_client_would_choose(cluster):
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", partitions=5, replication_factor=1)
-    async with Producer(bootstrap(cluster)) as producer:
-        for key in (b"21", b"foobar", b"abc", b""):
-            placed = [await (await producer.send("t", b"v", key=key)) for _ in range(3)]
-            assert {metadata.partition for metadata in placed} == {partition_for_key(key, 5)}
-
-
 async def test_records_without_key_fill_one_batch_then_move_to_another_partition(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("t", partitions=3, replication_factor=1)
@@ -217,13 +208,6 @@ async def test_a_closed_producer_has_delivered_and_takes_nothing_more(one_broker
     assert delivery.result().offset == 0
     with pytest.raises(ReplogError, match="the producer is closed"):
         await producer.send("t", b"x")
-
-
-async def test_no_broker_to_be_found_is_said_with_every_address():
-    async with Producer("127.0.0.1:1,127.0.0.1:2", max_block_ms=300) as producer:
-        with pytest.raises(ReplogError, match=r"127\.0\.0\.1:1.*127\.0\.0\.1:2") as nobody:
-            await producer.send("t", b"x")
-    assert nobody.value.code is ErrorCode.NETWORK_EXCEPTION
 
 
 async def test_a_topic_deleted_under_the_producer_fails_its_records_in_time(one_broker):
