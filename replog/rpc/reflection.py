@@ -1,14 +1,20 @@
 """Server reflection under both of its names: newer clients ask `v1`, older ones, and grpcio's servicer, `v1alpha`.
 
-Both have the same messages, so the one servicer answers for both."""
+Both have the same messages, so the one servicer answers for both. `Services` is what every server over sockets has."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
 
 from google.protobuf import descriptor_pool, text_format
+from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from replog.rpc.transport import ServerStream
+from replog.rpc.gate import Gate
+from replog.rpc.health import SERVICE as HEALTH
+from replog.rpc.health import Health
+from replog.rpc.methods import Method, methods_of
+from replog.rpc.transport import Denied, ServerStream, unheard
 
 
 def _v1() -> FileDescriptorProto:
@@ -38,3 +44,29 @@ class Reflection:
 
         async for answer in self._servicer.ServerReflectionInfo(requests(), None):
             await stream.send(answer)
+
+
+class Services:
+    """The services of one server, health checks among them."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._health = Health()
+        self.add(HEALTH, self._health)
+
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
+        for method in methods_of(service).values():
+            self._serve(method, getattr(handlers, method.handler_name), Gate(method.path, method.limit), denied)
+        self._names.append(service.full_name)
+
+    def _serve(self, method: Method, handler: Callable[..., Any], gate: Gate, denied: Denied) -> None:
+        raise NotImplementedError
+
+    def _add_reflection(self) -> None:
+        handlers = Reflection([*self._names, *(service.full_name for service in SERVICES)])
+        for service in SERVICES:
+            self.add(service, handlers)
+
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        """Set the answer of health.v1 for these services; without names, for the whole server and each service."""
+        self._health.set_serving(services or ("", *self._names), serving)

@@ -14,6 +14,7 @@ from replog.client.producing.produce_stream import Flight, ProduceStream
 from replog.common.backoff import Backoff
 from replog.errors import DENIALS, ErrorCode, ReplogError, codes
 from replog.rpc.methods import Log
+from replog.rpc.tasks import for_good
 from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
 
@@ -58,8 +59,7 @@ class Sender:
 
     def start(self) -> None:
         for work in (self._refresh_metadata(), self._watch_deadlines(), self._keep_named()):
-            self._tasks.append(asyncio.create_task(work))
-            self._tasks[-1].add_done_callback(_report_defect)
+            self._tasks.append(for_good(work, "the producer"))
 
     async def stop(self) -> None:
         """End every stream. Batches without an outcome fail."""
@@ -311,9 +311,3 @@ class Sender:
     def _why_not_sent(self, tp: TopicPartition) -> str:
         is_led = tp.topic not in self.metadata.view.topics or self.metadata.view.leader(tp) is not None
         return "" if is_led else "; it has no leader: none of its replicas that are in sync is up"
-
-
-def _report_defect(task: "asyncio.Task[None]") -> None:
-    """Log a defect: these tasks end only by being cancelled."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logger.error("the producer no longer works: a defect", exc_info=error)

@@ -2,14 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 import grpc
 import grpc.aio
-from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.config.listeners import parse_address
 from replog.config.properties import MAX_INT
@@ -18,17 +17,15 @@ from replog.rpc.gate import Gate
 from replog.rpc.grpcio.credentials import server_credentials
 from replog.rpc.grpcio.options import SERVER_OPTIONS
 from replog.rpc.grpcio.status import STATUS_CODES
-from replog.rpc.health import SERVICE as HEALTH
-from replog.rpc.health import Health
 from replog.rpc.limits import UNSAID, ConnectionLimits
-from replog.rpc.methods import Method, methods_of
+from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, anonymous, handling, unproved
 from replog.rpc.pump import Pump
-from replog.rpc.reflection import SERVICES, Reflection
+from replog.rpc.reflection import Services
 from replog.rpc.serving import cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
 from replog.rpc.tls import Tls
-from replog.rpc.transport import Denied, unheard
+from replog.rpc.transport import Denied
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +55,7 @@ class GrpcServerStream(Pump):
         return message
 
 
-class GrpcServer:
+class GrpcServer(Services):
     """`replog.rpc.transport.Server`."""
 
     connections = None
@@ -69,22 +66,35 @@ class GrpcServer:
         self._server = grpc.aio.server(
             options=(*SERVER_OPTIONS, ("grpc.max_connection_idle_ms", min(limits.idle_ms, MAX_INT)))
         )
-        self._health = Health()
-        self._names: list[str] = []
-        self.add(HEALTH, self._health)
+        super().__init__()
 
-    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
-        table = {
-            name: _rpc_handler(method, getattr(handlers, method.handler_name), self._tls, denied)
-            for name, method in zip((m.name for m in service.methods), methods_of(service).values(), strict=True)
-        }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, table),))
-        self._names.append(service.full_name)
+    def _serve(self, method: Method, handler: Callable[..., Any], gate: Gate, denied: Denied) -> None:
+        async def serve_call(_requests: Any, context: Any) -> None:
+            if (task := asyncio.current_task()) is not None:
+                task.set_name(method.path)  # grpc runs each call in a task of its own
+            try:
+                asks = _peer(context, self._tls)
+                handling(asks)
+                stream = GrpcServerStream(context, method, asks)
+                await serve(method, handler, gate, stream, asks, denied)
+                await stream.sent()
+            except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
+                return  # the client has gone, so nobody gets the status
+            except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
+                status = status_of(error)
+                details = ((DETAILS_KEY, status.details),) if status.details else ()  # empty is one to grpc-go
+                await context.abort(STATUS_CODES[status.code], status.message, details)
+
+        served = grpc.stream_stream_rpc_method_handler(
+            serve_call,
+            request_deserializer=partial(decoded, method.decode_request),  # gRPC would answer errors with INTERNAL
+            response_serializer=method.encode_response,
+        )
+        _, service, name = method.path.split("/")
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: served}),))
 
     async def start(self) -> str:
-        names = [*self._names, *(service.full_name for service in SERVICES)]
-        for service in SERVICES:
-            self.add(service, Reflection(names))
+        self._add_reflection()
         host, _ = parse_address(self._address)
         try:
             if self._tls is None:
@@ -99,42 +109,9 @@ class GrpcServer:
         await self.set_serving(False)
         return f"{host}:{bound}"
 
-    async def set_serving(self, serving: bool, *services: str) -> None:
-        """Set the answer of health.v1 for these services; without names, for the whole server and each service."""
-        self._health.set_serving(services or ("", *self._names), serving)
-
     async def stop(self, grace_s: float) -> None:
         await self.set_serving(False)
         await self._server.stop(grace_s)
-
-
-def _rpc_handler(method: Method, handler: Callable[..., Any], tls: Tls | None, denied: Denied) -> Any:
-    return grpc.stream_stream_rpc_method_handler(
-        _served(method, handler, Gate(method.path, method.limit), tls, denied),
-        request_deserializer=partial(decoded, method.decode_request),  # gRPC would answer errors with INTERNAL
-        response_serializer=method.encode_response,
-    )
-
-
-def _served(
-    method: Method, handler: Callable[..., Any], gate: Gate, tls: Tls | None, denied: Denied
-) -> Callable[[Any, Any], Awaitable[None]]:
-    async def serve_call(_requests: Any, context: Any) -> None:
-        _name_task(method.path)
-        try:
-            asks = _peer(context, tls)
-            handling(asks)
-            stream = GrpcServerStream(context, method, asks)
-            await serve(method, handler, gate, stream, asks, denied)
-            await stream.sent()
-        except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
-            return  # the client has gone, so nobody gets the status
-        except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
-            status = status_of(error)
-            details = ((DETAILS_KEY, status.details),) if status.details else ()  # grpc-go reads empty ones as a status
-            await context.abort(STATUS_CODES[status.code], status.message, details)
-
-    return serve_call
 
 
 def _peer(context: Any, tls: Tls | None) -> Peer:
@@ -151,8 +128,3 @@ def _peer(context: Any, tls: Tls | None) -> Peer:
     except ValueError as error:
         logger.warning("refused a call of %s: %s", place, error)
         raise ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(str(error)) from None
-
-
-def _name_task(name: str) -> None:
-    if (task := asyncio.current_task()) is not None:
-        task.set_name(name)  # grpc runs each call in a task of its own

@@ -5,34 +5,32 @@ import contextlib
 import errno
 import inspect
 import socket
+from collections.abc import Callable
 from functools import partial
-
-from google.protobuf.descriptor import ServiceDescriptor
+from typing import Any
 
 from replog.config.listeners import parse_address
 from replog.rpc.fair_queue import FairQueue
 from replog.rpc.gate import Gate
-from replog.rpc.health import SERVICE as HEALTH
-from replog.rpc.health import Health
 from replog.rpc.http2.shells.acceptor import Acceptor
 from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
 from replog.rpc.http2.shells.reads import Reads
 from replog.rpc.http2.shells.server_connection import Route, ServerConnection, Shared
 from replog.rpc.http2.shells.unread import Unread
 from replog.rpc.limits import MAX_CONNECTIONS, UNSAID, ConnectionLimits
-from replog.rpc.methods import methods_of
+from replog.rpc.methods import Method
 from replog.rpc.names import look_up
-from replog.rpc.reflection import SERVICES, Reflection
+from replog.rpc.reflection import Services
 from replog.rpc.serving import cannot_listen
 from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
-from replog.rpc.transport import Denied, unheard
+from replog.rpc.transport import Denied
 
 SWEEP_S = 10.0  # the longest pause between looks for connections that are idle, or no longer trusted
 ENDING_S = 5.0  # the time for handlers that were cancelled
 
 
-class H2Server:
+class H2Server(Services):
     """`replog.rpc.transport.Server`."""
 
     def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
@@ -41,7 +39,6 @@ class H2Server:
         self._sweeping: asyncio.Task[None] | None = None
         self._handshakes = None if tls is None else Handshakes(tls)
         self._routes: dict[str, Route] = {}
-        self._names: list[str] = []
         self._connections = FairQueue[str, ServerConnection]()  # the peers are hosts
         self._acceptor: Acceptor | None = None
         self._drained = asyncio.Event()  # set when a connection was drained, or lost
@@ -55,21 +52,14 @@ class H2Server:
             Refusals(),
             self._handshakes,
         )
-        self._health = Health()
-        self.add(HEALTH, self._health)
+        super().__init__()
 
-    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
-        for method in methods_of(service).values():
-            handler = getattr(handlers, method.handler_name)
-            ends_with_answer = not method.client_streaming and inspect.iscoroutinefunction(handler)
-            gate = Gate(method.path, method.limit)
-            self._routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
-        self._names.append(service.full_name)
+    def _serve(self, method: Method, handler: Callable[..., Any], gate: Gate, denied: Denied) -> None:
+        ends_with_answer = not method.client_streaming and inspect.iscoroutinefunction(handler)
+        self._routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
 
     async def start(self) -> str:
-        names = [*self._names, *(service.full_name for service in SERVICES)]
-        for service in SERVICES:
-            self.add(service, Reflection(names))
+        self._add_reflection()
         host, port = parse_address(self._address)
         try:
             sockets = await _listeners(host, port)
@@ -111,10 +101,6 @@ class H2Server:
                 self._handshakes.tls.look_soon()
             for connection in [connection for connection in self._connections if not connection.is_believed]:
                 self._dismiss(connection, "an authority was removed from ssl.truststore.location")
-
-    async def set_serving(self, serving: bool, *services: str) -> None:
-        """Set the answer of health.v1 for these services; without names, for the whole server and each service."""
-        self._health.set_serving(services or ("", *self._names), serving)
 
     @property
     def connections(self) -> int:
