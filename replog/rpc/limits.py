@@ -53,7 +53,7 @@ class ConnectionLimits:
     idle_ms: int = 600_000  # connections.max.idle.ms: without a call for so long it is closed
 
 
-UNSAID = ConnectionLimits()
+DEFAULT_LIMITS = ConnectionLimits()
 
 LIMITS = {
     # the controller's, for brokers: a cluster has at most 1,000

@@ -14,7 +14,7 @@ from replog.rpc.gate import Gate
 from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.health import Health
 from replog.rpc.methods import Method, methods_of
-from replog.rpc.transport import Denied, ServerStream, unheard
+from replog.rpc.transport import Denied, ServerStream, unrecorded
 
 
 def _v1() -> FileDescriptorProto:
@@ -54,7 +54,7 @@ class Services:
         self._health = Health()
         self.add(HEALTH, self._health)
 
-    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
         for method in methods_of(service).values():
             self._serve(method, getattr(handlers, method.handler_name), Gate(method.path, method.limit), denied)
         self._names.append(service.full_name)

@@ -22,7 +22,7 @@ Denied = Callable[[Peer, str, str, str, str], None]
 """Gets each refusal: the peer, the operation, the resource, the method's path, and the reason."""
 
 
-def unheard(*_: object) -> None:
+def unrecorded(*_: object) -> None:
     """A `Denied` that keeps nothing."""
 
 
@@ -91,7 +91,7 @@ class Server(Protocol):
     when an answer has been taken, and a unary method may be one too; bidirectional `async def f(stream: ServerStream)
     -> None`. A `ReplogError` it raises ends the call with that error."""
 
-    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
         """Serve every rpc of `service` with the methods of `handlers`. `denied` gets each call for which the
         certificate has the wrong role or broker; the caller gets an error, too."""
 

@@ -19,7 +19,7 @@ from replog.rpc.grpcio.channel import GrpcChannel
 from replog.rpc.grpcio.server import GrpcServer
 from replog.rpc.http2.shells.channel import H2Channel
 from replog.rpc.http2.shells.server import H2Server
-from replog.rpc.limits import UNSAID, ConnectionLimits
+from replog.rpc.limits import DEFAULT_LIMITS, ConnectionLimits
 from replog.rpc.names import look_up
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
@@ -37,7 +37,7 @@ class SocketTransport:
     channel: ClassVar[type[Any]]
     server: ClassVar[type[Any]]
 
-    def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
+    def __init__(self, tls: Tls | None = None, limits: ConnectionLimits = DEFAULT_LIMITS) -> None:
         """`limits` are the servers'; gRPC's own do not count by host."""
         self.tls = tls
         self._limits = limits

@@ -17,7 +17,7 @@ from replog.rpc.gate import Gate
 from replog.rpc.grpcio.credentials import server_credentials
 from replog.rpc.grpcio.options import SERVER_OPTIONS
 from replog.rpc.grpcio.status import STATUS_CODES
-from replog.rpc.limits import UNSAID, ConnectionLimits
+from replog.rpc.limits import DEFAULT_LIMITS, ConnectionLimits
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, anonymous, handling, unproved
 from replog.rpc.pump import Pump
@@ -60,7 +60,7 @@ class GrpcServer(Services):
 
     connections = None
 
-    def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
+    def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = DEFAULT_LIMITS) -> None:
         self._address = address
         self._tls = tls
         self._server = grpc.aio.server(

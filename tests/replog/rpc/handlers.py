@@ -12,7 +12,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.peer import Peer, peer
-from replog.rpc.transport import Channel, Denied, ServerStream, Transport, unheard
+from replog.rpc.transport import Channel, Denied, ServerStream, Transport, unrecorded
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2
 
@@ -99,7 +99,7 @@ class Handlers:
 
 @contextlib.asynccontextmanager
 async def serving(
-    handlers: object, *services: ServiceDescriptor, transport: Transport = H2, denied: Denied = unheard
+    handlers: object, *services: ServiceDescriptor, transport: Transport = H2, denied: Denied = unrecorded
 ) -> AsyncIterator[str]:
     """A server; its address."""
     server = transport.listen("127.0.0.1:0")

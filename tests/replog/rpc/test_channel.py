@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import socket
-from dataclasses import replace
 
 import grpc
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import gate, grpcio, limits, methods
+from replog.rpc import grpcio, limits, methods
 from replog.rpc.grpcio.options import CHANNEL_OPTIONS
 from replog.rpc.http2.shells import client_connection, server_connection, socket_connection
 from replog.rpc.http2.shells import server as h2_server
@@ -130,27 +129,6 @@ async def test_whoever_waits_on_a_server_that_stops_is_told_that_it_is_unavailab
             await asyncio.sleep(0.01)
         await server.stop(0.1)
         assert [await waiting.code(), await idle.code()] == [grpc.StatusCode.UNAVAILABLE] * 2
-
-
-async def test_a_stream_that_has_to_give_way_ends_with_the_reason_and_the_others_go_on(transport, monkeypatch):
-    names = iter(["ann"] * 3 + ["bob"])
-    monkeypatch.setattr(gate, "peer_key", lambda asks: next(names))
-    monkeypatch.setitem(limits.LIMITS, "Log/Produce", replace(PRODUCE.limit, calls=3))
-    async with (
-        serving(Handlers(), methods.LOG, transport=transport) as address,
-        channel_to(address, transport) as channel,
-    ):
-        streams = []
-        for number in (0, 1, 2, 3, 0, 1):
-            if number == len(streams):
-                streams.append(channel.open(PRODUCE))
-            await streams[number].send(produce_request(number))
-            assert await streams[number].receive(S) is not None
-        refused = await error_of(streams[2].receive(S))
-        assert (refused.code, refused.retriable) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
-        assert "no more are taken" in refused.message
-        for stream in streams:
-            stream.cancel()
 
 
 def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:

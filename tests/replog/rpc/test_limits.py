@@ -14,7 +14,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import gate, health, limits, methods, reflection, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
-from replog.rpc.limits import LIMITS, MAX_BATCHES_PER_REQUEST, MAX_STREAMS
+from replog.rpc.limits import LIMITS, MAX_BATCHES_PER_REQUEST
 from replog.rpc.peer import Peer, Role
 from replog.rpc.serving import decoded
 from replog.rpc.transport import Channel
@@ -60,38 +60,25 @@ def test_every_method_has_its_limit_and_every_limit_its_method():
     assert named == set(LIMITS)
 
 
-async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone():
-    watch, beat = methods.Controller["watch_metadata"], methods.Controller["heartbeat"]
+async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(monkeypatch):
+    watch, beat, sitting = methods.Controller["watch_metadata"], methods.Controller["heartbeat"], []
+    monkeypatch.setitem(limits.LIMITS, "Controller/WatchMetadata", replace(watch.limit, calls=3))
+
+    async def sit(channel: Channel) -> None:
+        async for _ in channel.watch(watch, controller_pb2.WatchMetadataRequest()):
+            raise AssertionError("nothing was to be said")
+
     async with served(Controller(), methods.CONTROLLER) as broker:
-        idle = [handlers.H2.connect(broker.address) for _ in range(watch.limit.calls // MAX_STREAMS + 1)]
-        refused: list[ReplogError] = []
-
-        async def sit(channel: Channel) -> None:
-            try:
-                async for _ in channel.watch(watch, controller_pb2.WatchMetadataRequest()):
-                    raise AssertionError("nothing was to be said")
-            except ReplogError as error:
-                refused.append(error)
-
-        count = watch.limit.calls + 10
-        sitting = []
-        for number in range(count):
-            sitting.append(asyncio.create_task(sit(idle[number // MAX_STREAMS])))
-            if number % 100 == 99:  # of many that come at once gRPC refuses some by chance
-                await broker.call(beat, controller_pb2.HeartbeatRequest(), S)
-        async with asyncio.timeout(S):
-            while len(refused) < 10:
-                await broker.call(beat, controller_pb2.HeartbeatRequest(), S)
-                await asyncio.sleep(0.05)
-        assert {error.code for error in refused} == {ErrorCode.THROTTLING_QUOTA_EXCEEDED}, refused[:3]
-        assert refused[0].retriable
+        for _ in range(3):
+            sitting.append(asyncio.create_task(sit(broker)))
+            await broker.call(beat, controller_pb2.HeartbeatRequest(), S)
+        refused = await handlers.error_of(sit(broker))
+        assert (refused.code, refused.retriable) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, True)
         await broker.call(beat, controller_pb2.HeartbeatRequest(), S)
-        assert len(refused) == 10
+        assert not any(task.done() for task in sitting)
         for task in sitting:
             task.cancel()
         await asyncio.gather(*sitting, return_exceptions=True)
-        for channel in idle:
-            await channel.close()
 
 
 async def test_a_place_is_free_again_when_its_call_is_over():

@@ -27,7 +27,7 @@ from replog.rpc.http2.shells import server as h2_server
 from replog.rpc.http2.shells.reads import LITTLE_BYTES
 from replog.rpc.peer import Peer, Role
 from replog.rpc.tls import NAME_LENGTH, Identity, Tls, TlsFiles, identity_of
-from replog.rpc.transport import Denied, unheard
+from replog.rpc.transport import Denied, unrecorded
 from replog.rpc.transports import GrpcTransport, H2Transport
 from replog.rpc.v1 import controller_pb2, presence_pb2, replica_pb2
 from replog.server.process import raise_limit
@@ -55,7 +55,7 @@ def handlers() -> Handlers:
 
 @contextlib.asynccontextmanager
 async def broker(
-    kind: Any, authority: Authority, handlers: Handlers, auth: str = "required", denied: Denied = unheard
+    kind: Any, authority: Authority, handlers: Handlers, auth: str = "required", denied: Denied = unrecorded
 ) -> AsyncIterator[str]:
     tls = authority.tls(Role.BROKER, "1", auth)
     async with serving(handlers, *SERVICES, transport=kind(tls), denied=denied) as address:

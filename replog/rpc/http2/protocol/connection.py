@@ -86,8 +86,8 @@ class Connection(Streams):
 
     def events(self) -> list[Event]:
         """Return the events of other calls: `Writable` by `to_send`, `Unreadable` by `consumed`, others."""
-        events = self.unheard[:]
-        self.unheard.clear()
+        events = self.pending[:]
+        self.pending.clear()
         return events
 
     # -- the connection

@@ -34,8 +34,8 @@ class Streams:
         self.client = side == "client"
         self.bounds = bounds
         self.now_ms = 0
-        self.unheard: list[Event] = []  # the events that `events` would return
-        self.emit = self.unheard.append
+        self.pending: list[Event] = []  # the events that `events` would return
+        self.emit = self.pending.append
         self.streams: dict[int, Stream] = {}
         self.outflow = Outflow(self.streams, self.emit, self._sent_end)
         self.write = self.outflow.write

@@ -38,7 +38,7 @@ class Acceptor:
     def close(self) -> None:
         """Close all connections that wait, too."""
         if self._resting is None:
-            self._hear_nobody()
+            self._stop_listening()
         else:
             self._resting.cancel()
         for task in self._beginning:
@@ -54,14 +54,14 @@ class Acceptor:
         for listener in self._listeners:
             self._loop.add_reader(listener, self._look)
 
-    def _hear_nobody(self) -> None:
+    def _stop_listening(self) -> None:
         for listener in self._listeners:
             self._loop.remove_reader(listener)
 
     def _look(self) -> None:
         """Accept connections, and begin the next one."""
         if self._resting is None:
-            self._hear_nobody()
+            self._stop_listening()
         now, are_more = self._loop.time(), False
         if now >= self._again_s:
             try:

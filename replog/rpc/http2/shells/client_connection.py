@@ -57,7 +57,7 @@ class ClientConnection(SocketConnection):
         if self._tls is not None:
             self._tls_layer = TlsLayer(self._tls.material.client, self._host)
             self._tls_layer.begin()
-            self._say(self._tls_layer.outgoing())
+            self._send_tls(self._tls_layer.outgoing())
         forks.notify(self)
         assert not self.http2.can_open, "`Opened` says when"
 

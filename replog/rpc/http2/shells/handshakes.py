@@ -23,19 +23,19 @@ class Refusals:
     """Logs the connections that a server refuses; a flood of them does not fill a disk."""
 
     def __init__(self) -> None:
-        self._second = self._lines = self._unsaid = 0
+        self._second = self._lines = self._unlogged = 0
 
-    def say(self, who: str, why: str) -> None:
+    def log(self, who: str, why: str) -> None:
         second = int(asyncio.get_running_loop().time())
         if second != self._second:
             self._second, self._lines = second, 0
         if self._lines == LINES_A_SECOND:
-            self._unsaid += 1
+            self._unlogged += 1
             return
         self._lines += 1
-        unsaid = f" ({self._unsaid} more were refused since the last line)" if self._unsaid else ""
-        self._unsaid = 0
-        logger.warning("refused a connection of %s: %s%s", who, why, unsaid)
+        more = f" ({self._unlogged} more were refused since the last line)" if self._unlogged else ""
+        self._unlogged = 0
+        logger.warning("refused a connection of %s: %s%s", who, why, more)
 
 
 class Shaking(Protocol):

@@ -17,7 +17,7 @@ from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
 from replog.rpc.http2.shells.reads import Reads
 from replog.rpc.http2.shells.server_connection import Route, ServerConnection, Shared
 from replog.rpc.http2.shells.unread import Unread
-from replog.rpc.limits import MAX_CONNECTIONS, UNSAID, ConnectionLimits
+from replog.rpc.limits import DEFAULT_LIMITS, MAX_CONNECTIONS, ConnectionLimits
 from replog.rpc.methods import Method
 from replog.rpc.names import look_up
 from replog.rpc.reflection import Services
@@ -33,7 +33,7 @@ ENDING_S = 5.0  # the time for handlers that were cancelled
 class H2Server(Services):
     """`replog.rpc.transport.Server`."""
 
-    def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = UNSAID) -> None:
+    def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = DEFAULT_LIMITS) -> None:
         self._address = address
         self._limits = limits
         self._sweeping: asyncio.Task[None] | None = None

@@ -246,7 +246,7 @@ class ServerConnection(SocketConnection):
             self._handshakes.end(self)
 
     def _log_refusal(self, why: str) -> None:
-        self._shared.refusals.say(self._place, why)
+        self._shared.refusals.log(self._place, why)
 
     def _on_failed(self, event: events.Failed) -> None:
         self._log_refusal(event.text)

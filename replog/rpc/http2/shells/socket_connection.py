@@ -71,7 +71,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         self._wrote = -1  # the count of reads at the last write
         self._will_write = False  # a write is due at the end of this turn
         self.why = CLOSED
-        self._heard = self._look_due = self._loop.time()
+        self._received_at = self._look_due = self._loop.time()
         self._read_s = 0.0
         self._closed = asyncio.Event()
         self._asked: float | None = None  # an answer to a ping is due since then
@@ -105,7 +105,7 @@ class SocketConnection(asyncio.BufferedProtocol):
         return room
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._heard = now = self._loop.time()
+        self._received_at = now = self._loop.time()
         self._read_s = monotonic()  # cheaper than the loop's time
         self._asked = None
         http2, reads = self.http2, self._reads
@@ -151,7 +151,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             tls_layer.receive(data)
             if self._sealed and tls_layer.shake():
                 self._sealed = False
-                self._say(tls_layer.outgoing())
+                self._send_tls(tls_layer.outgoing())
                 self.on_open(tls_layer)
                 self._write()
             if tls_layer.open:
@@ -160,7 +160,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             self.on_unsafe(error)
             self.refuse_connection(self.why, tls_layer.outgoing())
             return
-        self._say(tls_layer.outgoing())
+        self._send_tls(tls_layer.outgoing())
         if tls_layer.ended:
             self.close()
 
@@ -183,14 +183,14 @@ class SocketConnection(asyncio.BufferedProtocol):
     def on_unsafe(self, error: ssl.SSLError) -> None:
         """The handshake, or a later record, was wrong: report why."""
 
-    def _say(self, data: bytes) -> None:
+    def _send_tls(self, data: bytes) -> None:
         if data and not self.lost:
             self._transport.write(data)
 
     def refuse_connection(self, why: str, last_words: bytes) -> None:
         """Close after a second for the last words: a socket that is closed with something unread loses what it sent."""
         self.why = why
-        self._say(last_words)
+        self._send_tls(last_words)
         self._end(why)
         with contextlib.suppress(OSError):  # the peer is gone
             self._transport.write_eof()
@@ -260,7 +260,7 @@ class SocketConnection(asyncio.BufferedProtocol):
                 self._transport.write(_after(sent, pieces))  # it pauses writing until the socket has taken it
             if plain < WRITE_BYTES:
                 break
-        if http2.unheard:
+        if http2.pending:
             self._handle(http2.events())
 
     # -- the end
@@ -271,7 +271,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             self.why = why or self.why
             self._write()
             if self._tls_layer is not None:
-                self._say(self._tls_layer.close())
+                self._send_tls(self._tls_layer.close())
             self._transport.close()
             self._end(self.why)
             self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
@@ -303,17 +303,17 @@ class SocketConnection(asyncio.BufferedProtocol):
         if now - self._look_due > LATE_S:
             self._wait(LATE_S)
         elif self._asked is not None and now - self._asked >= ANSWER_S:
-            self.why = f"it said nothing for {now - self._heard:.0f} s and answered no ping"
+            self.why = f"it said nothing for {now - self._received_at:.0f} s and answered no ping"
             self.abort()
         elif self._asked is not None:
             self._wait(self._asked + ANSWER_S - now)
-        elif now - self._heard >= self._silence_s:
+        elif now - self._received_at >= self._silence_s:
             self._asked = now
             self.http2.ping()
             self.write()
             self._wait(ANSWER_S)
         else:
-            self._wait(self._heard + self._silence_s - now)
+            self._wait(self._received_at + self._silence_s - now)
 
 
 def _after(size: int, pieces: Sequence[Buffer]) -> bytes:
