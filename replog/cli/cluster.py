@@ -208,7 +208,7 @@ async def _controllers(cluster: "ClusterDescription") -> list[dict[str, Any]]:
     import asyncio
 
     from replog.local_cluster.probe import is_serving
-    from replog.rpc.daemons import of_commands
+    from replog.rpc.tasks import of_commands
     from replog.rpc.transports import client_tls
 
     tls = client_tls()

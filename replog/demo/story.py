@@ -27,7 +27,7 @@ from replog.local_cluster.local_cluster import LocalCluster
 from replog.log.files.names import LOG_SUFFIX, base_offset_of
 from replog.log.formats.batch import HEADER_SIZE, iterate_batches
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
-from replog.rpc.daemons import of_commands
+from replog.rpc.tasks import of_commands
 from replog.simulator.checks.anomalies import find_anomalies
 from replog.simulator.history import History
 from replog.topic import TopicPartition

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from replog.config.listeners import Listener, parse_address
-from replog.rpc.daemons import Daemons
+from replog.rpc.tasks import Daemons
 
 logger = logging.getLogger(__name__)
 

@@ -182,12 +182,17 @@ def _read(files: TlsFiles) -> Material:
     if files.keystore is not None:
         identity, ends, key, chain = _keystore(files.keystore)
     try:
+        server = _context(ssl.PROTOCOL_TLS_SERVER, files.keystore, roots) if files.keystore is not None else None
+        if server is not None:
+            modes = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
+            server.verify_mode = modes[files.client_auth]
+            server.num_tickets = 0  # nobody resumes a session: connections last
         return Material(
             stamps,
             identity,
             ends,
-            None if files.keystore is None else _server_context(files.keystore, roots.decode(), files.client_auth),
-            _client_context(files.keystore, roots.decode()),
+            server,
+            _context(ssl.PROTOCOL_TLS_CLIENT, files.keystore, roots),
             key,
             chain,
             roots,
@@ -241,25 +246,13 @@ def _wrong(setting: str, path: Path, error: Exception) -> ReplogError:
     return ErrorCode.INVALID_CONFIG.error(f"{setting}={path}: {error}; {remedy}")
 
 
-def _server_context(keystore: Path, roots: str, client_auth: str) -> ssl.SSLContext:
-    context = _context(ssl.PROTOCOL_TLS_SERVER, keystore, roots)
-    modes = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
-    context.verify_mode = modes[client_auth]
-    context.num_tickets = 0  # nobody resumes a session: connections last
-    return context
-
-
-def _client_context(keystore: Path | None, roots: str) -> ssl.SSLContext:
-    return _context(ssl.PROTOCOL_TLS_CLIENT, keystore, roots)
-
-
-def _context(protocol: Any, keystore: Path | None, roots: str) -> ssl.SSLContext:
+def _context(protocol: Any, keystore: Path | None, roots: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(["h2"])
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
-    context.load_verify_locations(cadata=roots)
+    context.load_verify_locations(cadata=roots.decode())
     if keystore is not None:
         context.load_cert_chain(keystore)
     return context

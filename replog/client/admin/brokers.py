@@ -23,6 +23,7 @@ from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2
 from replog.topic import TopicPartition
 
 _BROKER = ("broker_id", "address", "rack", "fenced", "broker_epoch", "in_controlled_shutdown", "software_version")
+_REPLICA = ("is_leader", "leader_epoch", "log_start_offset", "high_watermark", "log_end_offset", "size")
 
 
 class Brokers(Calls):
@@ -111,20 +112,11 @@ class Brokers(Calls):
         """Return this broker's replicas of the topic, or else of all topics, that this client may describe."""
         request = inspection_pb2.DescribeReplicasRequest(topic=topic, without_segments=True, max_bytes=MAX_ANSWER_BYTES)
         response = await self._ask_broker(broker_id, Inspection["describe_replicas"], request)
-        replicas = {partition_of(replica): _replica(replica) for replica in response.replicas}
+        replicas = {}
+        for replica in response.replicas:
+            epochs = tuple((entry.epoch, entry.start_offset) for entry in replica.epochs)
+            replicas[partition_of(replica)] = ReplicaDescription(**same_fields(replica, _REPLICA), epochs=epochs)
         return BrokerReplicas(replicas, response.longest_step_us / 1e6)
-
-
-def _replica(described: inspection_pb2.ReplicaDescription) -> ReplicaDescription:
-    return ReplicaDescription(
-        is_leader=described.is_leader,
-        leader_epoch=described.leader_epoch,
-        log_start_offset=described.log_start_offset,
-        high_watermark=described.high_watermark,
-        log_end_offset=described.log_end_offset,
-        size=described.size,
-        epochs=tuple((entry.epoch, entry.start_offset) for entry in described.epochs),
-    )
 
 
 def _log_dir(described: log_dirs_pb2.LogDirDescription) -> LogDirDescription:

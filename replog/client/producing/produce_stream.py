@@ -26,6 +26,8 @@ MAX_IN_FLIGHT = 5  # requests per stream, Kafka's max.in.flight.requests.per.con
 GATHER_S = 0.02  # the longest time that batches are collected
 ENOUGH_BYTES = 192 << 10  # full batches of this size cost more CPU than the request itself
 
+_HANDED_OVER = log_pb2.ProducePartitionResult(base_offset=-1, log_append_time_ms=-1)
+
 Flight = tuple[PartitionQueue, list[ProducerBatch]]  # one partition's part of a request
 
 
@@ -43,8 +45,6 @@ class StreamOwner(Protocol):
     def answered(
         self, stream: "ProduceStream", flight: Flight, results: list[log_pb2.ProducePartitionResult]
     ) -> None: ...
-
-    def sent_without_answer(self, queue: PartitionQueue, batches: list[ProducerBatch]) -> None: ...
 
     def lost(self, queue: PartitionQueue, batches: list[ProducerBatch], error: ReplogError) -> None: ...
 
@@ -161,8 +161,8 @@ class ProduceStream:
         if sending.cancelled() or sending.exception() is not None or not self._in_flight:
             return  # the stream has ended
         _, flights = self._in_flight.pop(self._correlation_id)
-        for queue, batches in flights:
-            self._sender.sent_without_answer(queue, batches)
+        for flight in flights:  # nobody answers them (PR-7)
+            self._sender.answered(self, flight, [_HANDED_OVER] * len(flight[1]))
         self._write()
 
     def _take(self, response: log_pb2.ProduceResponse) -> None:

@@ -131,13 +131,6 @@ class Sender:
         self.accumulator.land(queue, batches)
         (self._go_on_later if passing else self.accumulator.go_on)(queue)
 
-    def sent_without_answer(self, queue: PartitionQueue, batches: list[ProducerBatch]) -> None:
-        """Settle batches of acks=0, which are handed over: nobody answers them (PR-7)."""
-        for batch in batches:
-            self.accumulator.settle(batch)
-        self.accumulator.land(queue, batches)
-        self.accumulator.go_on(queue)
-
     def lost(self, queue: PartitionQueue, batches: list[ProducerBatch], error: ReplogError) -> None:
         """Send batches again whose stream is lost, after a backoff and with fresh metadata."""
         for batch in batches:

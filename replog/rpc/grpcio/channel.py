@@ -9,8 +9,7 @@ import grpc
 import grpc.aio
 
 from replog.errors import ErrorCode
-from replog.rpc.grpcio.credentials import channel_credentials
-from replog.rpc.grpcio.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.options import CHANNEL_OPTIONS, channel_credentials
 from replog.rpc.grpcio.status import from_rpc_error
 from replog.rpc.methods import Method
 from replog.rpc.pump import Pump

@@ -1,6 +1,12 @@
-"""Options of gRPC's channels and servers."""
+"""Options of gRPC's channels and servers, `replog.rpc.tls` for them, and channels for callers without an event loop."""
 
+from typing import Any
+
+import grpc
+
+from replog.errors import ErrorCode
 from replog.rpc.limits import MAX_ANSWER_BYTES, MAX_CONNECTIONS, MAX_REQUEST_BYTES, MAX_STREAMS
+from replog.rpc.tls import Material, Tls
 
 WINDOW = 256 << 10  # bytes of a stream that may arrive before anybody reads them: slow links carry so much in seconds
 _FLOW = (
@@ -33,3 +39,36 @@ CHANNEL_OPTIONS = (
     ("grpc.dns_min_time_between_resolutions_ms", 500),  # half a minute by default: a host that moved is found at once
     ("grpc.enable_http_proxy", 0),
 )
+
+
+def channel_credentials(material: Material) -> Any:
+    return grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
+
+
+def server_credentials(tls: Tls) -> Any:
+    """Return credentials that follow the files at each handshake. Raises INVALID_CONFIG."""
+    if tls.files.client_auth == "requested":
+        raise ErrorCode.INVALID_CONFIG.error(
+            "ssl.client.auth=requested: rpc.transport=grpcio has required and none; choose one, or rpc.transport=h2"
+        )
+    known = tls.material
+
+    def changed() -> Any | None:  # gRPC's threads call it
+        nonlocal known
+        tls.look()
+        if tls.material is known:
+            return None
+        known = tls.material
+        return _configuration(known)
+
+    return grpc.dynamic_ssl_server_credentials(_configuration(known), changed, tls.files.client_auth == "required")
+
+
+def _configuration(material: Material) -> Any:
+    return grpc.ssl_server_certificate_configuration([(material.key, material.chain)], material.roots)
+
+
+def blocking_channel(address: str, tls: Tls | None) -> Any:
+    if tls is None:
+        return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return grpc.secure_channel(address, channel_credentials(tls.material), options=CHANNEL_OPTIONS)

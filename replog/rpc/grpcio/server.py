@@ -14,8 +14,7 @@ from replog.config.listeners import parse_address
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.gate import Gate
-from replog.rpc.grpcio.credentials import server_credentials
-from replog.rpc.grpcio.options import SERVER_OPTIONS
+from replog.rpc.grpcio.options import SERVER_OPTIONS, server_credentials
 from replog.rpc.grpcio.status import STATUS_CODES
 from replog.rpc.limits import DEFAULT_LIMITS, ConnectionLimits
 from replog.rpc.methods import Method

@@ -5,7 +5,6 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replog.rpc import methods
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.v1 import log_pb2, replica_pb2
 
@@ -71,13 +70,3 @@ def test_every_message_with_records_keeps_them_in_field_15_the_last():
             if "records" in descriptor.fields_by_name:
                 numbers = [field.number for field in descriptor.fields]
                 assert descriptor.fields_by_name["records"].number == max(numbers) == 15, name
-
-
-def test_methods_are_named_after_their_rpcs():
-    produce = methods.Log["produce"]
-    assert produce.path == "/replog.v1.Log/Produce"
-    assert produce.client_streaming
-    assert produce.server_streaming
-    assert methods.Controller["watch_metadata"].server_streaming
-    assert not methods.Controller["watch_metadata"].client_streaming
-    assert set(methods.Replica) == {"fetch"}

@@ -14,12 +14,6 @@ def waiting() -> FairQueue[str, str]:
     return queue
 
 
-def test_each_peer_has_its_turn_the_oldest_of_it_first():
-    queue = waiting()
-    assert [queue.take() for _ in range(len(queue))] == ["a1", "b1", "a2", "b2", "b3"]
-    assert not queue
-
-
 def test_the_surplus_is_the_oldest_of_the_peer_that_has_most():
     queue = waiting()
     assert [queue.take_surplus() for _ in range(3)] == ["b1", "a1", "b2"]

@@ -63,13 +63,6 @@ ONE_OF_EACH = laid_out(
 )
 
 
-def test_aborted_batches_are_passed_over_and_the_position_with_them():
-    decoded = decode_fetched(ONE_OF_EACH, "t", 0, 0, [AbortedTransaction(1, 0)])
-    assert values(decoded.records) == [b"plain", b"committed", b"of the next transaction"]
-    assert [record.offset for record in decoded.records] == [2, 3, 5]
-    assert decoded.next_offset == 8
-
-
 def test_an_answer_of_aborted_batches_and_markers_alone_still_moves_on():
     only = laid_out([transactional(1, 0, b"a"), marker(1, committed=False)])
     assert decode_fetched(only, "t", 0, 0, [AbortedTransaction(1, 0)]) == ([], 2)

@@ -131,9 +131,7 @@ def test_a_batch_that_the_log_refuses_after_a_hole_is_numbered_anew(harness):
     second.refused = third.refused = True
     harness.land(second, third, appended=False)
     assert [name(batch) for batch in harness.take()] == [(7, 1, 0)]
-    assert (second.refused, second.in_doubt) == (False, False), (
-        "the old number counts no more"
-    )
+    assert (second.refused, second.in_doubt) == (False, False), "the old number counts no more"
     harness.land(second, appended=True)
     assert [name(batch) for batch in harness.take()] == [(7, 1, 1)]
     assert [r.value for r in decode(b"".join(third.encoded()))] == [b"c"]

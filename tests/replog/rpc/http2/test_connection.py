@@ -30,30 +30,6 @@ def test_a_server_that_ends_first_drops_what_the_client_still_sends():
     pair.call()
 
 
-def test_what_is_not_taken_holds_the_sender_back():
-    pair = Pair()
-    stream = pair.call()
-    for _ in range(100):
-        pair.client.send_message(stream, [bytes(10_000)])
-    pair.exchange(take=False)
-    here = len(pair.heard_by_server)
-    assert 10_005 * (here + 1) > BOUNDS.window >= 10_005 * here
-    waits = pair.client.waiting(stream)
-    assert waits > 0
-    for _ in range(here):
-        pair.server.consumed(stream, 10_000)
-    pair.exchange(take=False)
-    assert pair.client.waiting(stream) < waits
-
-
-def test_streams_take_turns():
-    pair = Pair()
-    first, second = pair.call(), pair.call()
-    pair.client.send_message(first, [bytes(4 << 20)])
-    pair.client.send_message(second, [b"small"])
-    assert [event.stream_id for event in pair.server_hears()] == [second, first]
-
-
 def test_either_side_resets_a_stream_and_the_connection_goes_on():
     pair = Pair()
     stream = pair.call()

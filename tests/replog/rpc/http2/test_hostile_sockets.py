@@ -130,12 +130,6 @@ async def test_an_attack_ends_its_own_connection(peers, name):
         assert await until_the_end(reader) == code
 
 
-async def test_a_peer_of_another_protocol_is_not_listened_to(peers):
-    async with served_all_the_while(peers.other), connected(peers.address) as (reader, writer):
-        writer.write(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")
-        assert await until_the_end(reader) == PROTOCOL_ERROR
-
-
 async def test_a_peer_that_takes_nothing_is_sent_no_more_than_its_windows_and_leaves_nothing_behind(peers):
     """A hundred files of 64 MiB are asked for. One piece of 32 KiB fits the connection's window; each stream has one
     that waits."""

@@ -105,11 +105,6 @@ def test_any_cut_of_the_bytes_means_the_same(drawn):
             assert heard_in_pieces(side, sent, cuts, as_a_socket) == whole
 
 
-def test_byte_by_byte_means_the_same():
-    for side, sent in (("server", FROM_CLIENT[:3000]), ("client", FROM_SERVER[:3000])):
-        assert heard_in_pieces(side, sent, list(range(len(sent)))) == heard_in_pieces(side, sent, [])
-
-
 def test_frame_by_frame_means_the_same():
     for side, sent, begin in (("server", FROM_CLIENT, len(PREFACE)), ("client", FROM_SERVER, 0)):
         ends = [begin]
