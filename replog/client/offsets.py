@@ -45,8 +45,8 @@ async def list_offsets(
     request = list_offsets_request(metadata, timestamps, read_committed)
     results = await ask_leaders(metadata, backoff, list(timestamps), Log["list_offsets"], request, timeout_s)
     return {
-        tp: OffsetAndTimestamp(found.offset, found.timestamp, found.leader_epoch) if found.offset >= 0 else None
-        for tp, found in results.items()
+        tp: OffsetAndTimestamp(result.offset, result.timestamp, result.leader_epoch) if result.offset >= 0 else None
+        for tp, result in results.items()
     }
 
 

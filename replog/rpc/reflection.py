@@ -62,7 +62,7 @@ class Services:
     def _serve(self, method: Method, handler: Callable[..., Any], gate: Gate, denied: Denied) -> None:
         raise NotImplementedError
 
-    def _add_reflection(self) -> None:
+    def add_reflection(self) -> None:
         handlers = Reflection([*self._names, *(service.full_name for service in SERVICES)])
         for service in SERVICES:
             self.add(service, handlers)

@@ -93,7 +93,7 @@ class GrpcServer(Services):
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: served}),))
 
     async def start(self) -> str:
-        self._add_reflection()
+        self.add_reflection()
         host, _ = parse_address(self._address)
         try:
             if self._tls is None:

@@ -59,7 +59,7 @@ class H2Server(Services):
         self._routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
 
     async def start(self) -> str:
-        self._add_reflection()
+        self.add_reflection()
         host, port = parse_address(self._address)
         try:
             sockets = await _listeners(host, port)
