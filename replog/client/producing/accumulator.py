@@ -113,7 +113,7 @@ class Accumulator:
         self.counts = ProducerCounts()
         self.flushing = 0  # flushes under way: nothing lingers meanwhile
         self._waiting = 0  # senders that wait for room
-        self._turn = asyncio.Lock()  # of the first of them
+        self._turn = asyncio.Lock()  # the first of them has it
         self._freed = asyncio.Event()
 
     def grow(self, topic: str, partitions: int, max_batch_bytes: int, topic_id: bytes = b"") -> list[PartitionQueue]:

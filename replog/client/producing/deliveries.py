@@ -1,4 +1,4 @@
-"""What becomes of records that were sent: outcomes of batches, which the deliveries of their records share."""
+"""Outcomes of batches, and the deliveries of their records, which share them."""
 
 import asyncio
 import logging
