@@ -23,7 +23,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_771,
     "replog/cli": 3_827,
-    "replog/client": 4_963,
+    "replog/client": 4_937,
     "replog/command": 471,
     "replog/common": 396,
     "replog/config": 752,
@@ -35,16 +35,16 @@ LINES = {
     "replog/log_tools": 2_536,
     "replog/metadata": 880,
     "replog/purgatory": 140,
-    "replog/rpc": 6_823,
-    "replog/server": 9_967,
+    "replog/rpc": 6_617,
+    "replog/server": 9_959,
     "replog/simulator": 9_034,
     "spark_jobs": 1_224,
     "spark_jobs/audit": 3_708,
     "spark_jobs/records": 1_924,
     "spark_jobs/replicas": 3_233,
 }
-FILES = 540
-TESTS = 72_494
+FILES = 533
+TESTS = 71_995
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

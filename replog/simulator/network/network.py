@@ -12,7 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.config.listeners import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import methods_of
-from replog.rpc.transport import Denied, unheard
+from replog.rpc.transport import Denied, unrecorded
 from replog.simulator.network.links import Air, Link
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
@@ -42,7 +42,7 @@ class SimulatedServer:
         self._network = network
         self._address = address
 
-    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unheard) -> None:
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
         for method in methods_of(service).values():
             self.handlers[method.path] = getattr(handlers, method.handler_name)
 
