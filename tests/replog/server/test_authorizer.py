@@ -155,6 +155,14 @@ def test_a_producer_id_is_given_to_who_may_write_to_any_topic():
         assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+def permits_of(judge):
+    def run():
+        handling(ANN)
+        return judge.permits(methods.Log["fetch"])
+
+    return copy_context().run(run)
+
+
 def test_what_was_allowed_is_remembered_until_an_acl_changes():
     table = AclTable()
     table.put("1", acl(ResourceType.TOPIC, Operation.READ))
@@ -163,12 +171,7 @@ def test_what_was_allowed_is_remembered_until_an_acl_changes():
     asked = []
     verdict = table.verdict
     table.verdict = lambda *question: asked.append(question) or verdict(*question)
-
-    def run():
-        handling(ANN)
-        return judge.permits(methods.Log["fetch"])
-
-    permits = copy_context().run(run)
+    permits = permits_of(judge)
     assert [permits("t") for _ in range(100)] == [True] * 100
     assert len(asked) == 1
     assert not permits("u")
@@ -183,12 +186,7 @@ def test_what_was_allowed_is_remembered_until_an_acl_changes():
 def test_what_is_remembered_has_a_bound(monkeypatch):
     monkeypatch.setattr(module, "MAX_REMEMBERED", 3)
     judge = authorizer(acl(ResourceType.TOPIC, Operation.READ, "*"))
-
-    def run():
-        handling(ANN)
-        return judge.permits(methods.Log["fetch"])
-
-    permits = copy_context().run(run)
+    permits = permits_of(judge)
     assert all(permits(str(number)) for number in range(100))
     assert len(inspect.getclosurevars(permits).nonlocals["allowed"]) <= 4
 

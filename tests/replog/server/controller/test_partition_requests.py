@@ -1,4 +1,4 @@
-"""Elections and reassignments through the service: bounds, lots, the background, what is logged."""
+"""Elections and reassignments through the service: bounds, lots, the background, what is logged, told and turned."""
 
 import asyncio
 
@@ -10,6 +10,7 @@ from replog.metadata.records import position_to_message
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import service
+from replog.server.slices import SLICE
 
 
 async def test_an_election_of_everything_tells_only_those_that_needed_one(running, monkeypatch):
@@ -148,3 +149,73 @@ async def test_a_recovery_state_that_is_unknown_here_is_not_taken_for_recovered(
         await r.assigned("t", [1, 2])
         assert await r.propose([1], recovery_state=7) is ErrorCode.INVALID_REQUEST
         assert await r.propose([1]) is ErrorCode.NONE
+
+
+async def changes(r, after: int = 0) -> list[tuple[str, int, int, list[int]]]:
+    """Reason, leader before and after, and the in-sync set after."""
+    request = pb.DescribePartitionChangesRequest(after_version=after)
+    answer = await r.service.describe_partition_changes(request)
+    assert all(answer.kept_since_ms <= change.at_ms for change in answer.changes)
+    return [(c.reason, c.before.leader, c.after.leader, list(c.after.isr)) for c in answer.changes]
+
+
+async def test_why_a_partition_changed_is_told(running):
+    async with running() as r:
+        await r.start_brokers(1, 2)
+        await r.assigned("t", [1, 2])
+        assert await changes(r) == [], "that it was created is no change of it"
+        await r.heartbeat(1, want_fence=True)
+        await r.heartbeat(1)
+        assert await r.propose([1, 2]) is ErrorCode.NONE
+        everything = pb.ElectLeadersRequest(all_partitions=True)
+        await r.service.elect_leaders(everything)
+        assert await changes(r) == [
+            ("broker 1 asks to be fenced", 1, 2, [2]),
+            ("broker 2 asked", 2, 2, [1, 2]),
+            ("preferred election, asked for by User:ANONYMOUS", 2, 1, [1, 2]),
+        ]
+        version = r.controller.state.image.version
+        assert await changes(r, after=version - 1) == [(await changes(r))[-1]]
+        await r.service.delete_topic(pb.DeleteTopicRequest(topic="t"))
+        assert await changes(r) == []
+
+
+async def test_many_changes_are_read_one_page_after_the_other(running, monkeypatch):
+    monkeypatch.setattr(service, "LISTED_CHANGES", 2)
+    async with running() as r:
+        await r.start_brokers(1, 2)
+        await r.assigned("t", *[[1, 2]] * 3)
+        await r.heartbeat(1, want_fence=True)
+        first = await r.service.describe_partition_changes(pb.DescribePartitionChangesRequest())
+        assert [change.after.partition for change in first.changes] == [0, 1]
+        assert [leader for _, _, leader, _ in await changes(r, after=first.changes[-1].version)] == [2]
+
+
+async def test_what_is_decided_of_thousands_of_partitions_lets_others_have_their_turns(running):
+    async with running() as r:
+        await r.start_brokers(1, 2, 3)
+        turns, seen, commit = 0, [], r.store.commit
+
+        async def others():
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        def noting(version, records, forgotten):
+            seen.append((turns - begun, len(records)))
+            return commit(version, records, forgotten)
+
+        r.store.commit = noting
+        task = asyncio.create_task(others())
+        await asyncio.sleep(0)
+        begun = turns
+        await r.create("big", partitions=2000, replication_factor=3)
+        broker = r.image.brokers[2]
+        begun = turns
+        await r.controller.decide(lambda now_ms: r.controller.state.fence_gone(broker, now_ms))
+        task.cancel()
+        created, fenced = seen
+        assert (created[1], fenced[1]) == (2001, 2001)
+        assert min(created[0], fenced[0]) >= 2001 // SLICE
+        assert all(sorted(state.isr) == [1, 3] for state in r.image.partitions.values())

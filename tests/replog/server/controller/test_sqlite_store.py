@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -20,9 +21,8 @@ STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 @pytest.fixture
 def store(tmp_path):
     create_store(tmp_path / "metadata", [])
-    opened = SqliteStore(tmp_path / "metadata")
-    yield opened
-    opened.close()
+    with closing(SqliteStore(tmp_path / "metadata")) as opened:
+        yield opened
 
 
 def reopened(store):
@@ -70,9 +70,8 @@ def test_a_commit_that_fails_at_its_fsync_may_be_there_and_no_other_follows_it(s
     with pytest.raises(LeadershipLostError, match="in the middle of a commit"):
         store.commit(1, records(1, after=1))
     store._db = sound
-    again = reopened(store)
-    assert [record.version for record in again.load()] == [1, 2]
-    again.close()
+    with closing(reopened(store)) as again:
+        assert [record.version for record in again.load()] == [1, 2]
 
 
 def test_commits_survive_a_kill_and_an_unfinished_one_leaves_no_trace(tmp_path):
@@ -97,9 +96,8 @@ sys.stdin.read()"""
         assert process.stdout.readline() == "ready\n"
         os.kill(process.pid, signal.SIGKILL)
         process.wait(10)
-    store = SqliteStore(tmp_path)
-    assert [(r.version, r.cluster.cluster_id) for r in store.load()] == [(20, "c19")]
-    store.close()
+    with closing(SqliteStore(tmp_path)) as store:
+        assert [(r.version, r.cluster.cluster_id) for r in store.load()] == [(20, "c19")]
 
 
 def test_nobody_but_its_owner_may_read_it_it_has_the_passwords_of_brokers_ct_3(store):
@@ -118,8 +116,7 @@ def test_commits_are_synced_and_in_a_write_ahead_log(store):
 def test_a_second_controller_on_the_same_directory_is_refused(store, refused):
     with refused(STORAGE, "another controller", str(os.getpid()), "metadata.log.dir"):
         SqliteStore(store.path.parent)
-    again = reopened(store)
-    again.close()
+    reopened(store).close()
 
 
 def test_a_writer_that_goes_round_the_lock_is_noticed_by_compare_and_set(store):
@@ -185,10 +182,8 @@ def test_a_flipped_bit_in_a_record_is_found_by_its_checksum(store, refused):
     content = store.path.read_bytes()
     assert content.count(b"cluster-of-mine") == 1
     store.path.write_bytes(content.replace(b"cluster-of-mine", b"cluster-of-mice"))
-    again = SqliteStore(store.path.parent)
-    with refused(STORAGE, "'cluster'", "checksum"):
+    with closing(SqliteStore(store.path.parent)) as again, refused(STORAGE, "'cluster'", "checksum"):
         again.load()
-    again.close()
 
 
 def test_a_record_under_another_key_is_damage(store, refused):
@@ -226,9 +221,8 @@ def test_a_directory_without_a_store_is_refused_and_nothing_is_made_there(tmp_pa
 def test_what_an_interrupted_making_left_is_replaced(tmp_path):
     (tmp_path / "metadata.sqlite.tmp").write_bytes(b"half of it")
     create_store(tmp_path, records("c"))
-    store = SqliteStore(tmp_path)
-    assert [record.key for record in store.load()] == ["cluster"]
-    store.close()
+    with closing(SqliteStore(tmp_path)) as store:
+        assert [record.key for record in store.load()] == ["cluster"]
 
 
 def copied(store, directory, *suffixes):
@@ -267,9 +261,8 @@ def test_a_copy_put_beside_what_a_killed_controller_left_is_refused(store, tmp_p
             SqliteStore(store.path.parent, read_only=read_only)
     assert left.read_bytes() == kept
     left.unlink()
-    opened = SqliteStore(store.path.parent)
-    assert opened.load() == records("of the copy")
-    opened.close()
+    with closing(SqliteStore(store.path.parent)) as opened:
+        assert opened.load() == records("of the copy")
 
 
 def test_a_copy_of_an_open_store_without_its_newest_changes_is_refused(store, tmp_path, refused):
@@ -278,13 +271,11 @@ def test_a_copy_of_an_open_store_without_its_newest_changes_is_refused(store, tm
     for _ in range(2):  # the first try leaves nothing that would let the second pass
         with refused(STORAGE, "metadata.sqlite-wal", "replog controller backup"):
             SqliteStore(part)
-    whole = SqliteStore(copied(store, tmp_path / "whole", "", "-wal"))
-    assert len(whole.load()) == 3
-    whole.close()
+    with closing(SqliteStore(copied(store, tmp_path / "whole", "", "-wal"))) as whole:
+        assert len(whole.load()) == 3
     store.close()
-    alone = SqliteStore(copied(store, tmp_path / "closed", ""))
-    assert len(alone.load()) == 3
-    alone.close()
+    with closing(SqliteStore(copied(store, tmp_path / "closed", ""))) as alone:
+        assert len(alone.load()) == 3
 
 
 def test_a_store_of_an_earlier_release_that_was_closed_in_wal_mode_is_opened(tmp_path):
@@ -293,9 +284,8 @@ def test_a_store_of_an_earlier_release_that_was_closed_in_wal_mode_is_opened(tmp
         earlier.execute("PRAGMA user_version = 1")
         earlier.execute("PRAGMA journal_mode = WAL")
     earlier.close()
-    store = SqliteStore(tmp_path)
-    assert [record.key for record in store.load()] == ["cluster"]
-    store.close()
+    with closing(SqliteStore(tmp_path)) as store:
+        assert [record.key for record in store.load()] == ["cluster"]
 
 
 def test_a_store_closed_while_somebody_reads_it_is_whole_when_it_is_opened_again(store):
@@ -305,9 +295,8 @@ def test_a_store_closed_while_somebody_reads_it_is_whole_when_it_is_opened_again
     reader.execute("SELECT count(*) FROM metadata").fetchone()
     store.close()
     reader.close()
-    again = SqliteStore(store.path.parent)
-    assert [record.key for record in again.load()] == ["cluster"]
-    again.close()
+    with closing(SqliteStore(store.path.parent)) as again:
+        assert [record.key for record in again.load()] == ["cluster"]
 
 
 def test_newest_changes_that_somebody_removes_are_written_again_at_the_next_commit(store):
@@ -317,9 +306,8 @@ def test_newest_changes_that_somebody_removes_are_written_again_at_the_next_comm
     store.commit(1, records(1, after=1))
     found = store.path.parent.parent / "as a SIGKILL leaves it"
     shutil.copytree(store.path.parent, found, ignore=shutil.ignore_patterns(".lock"))
-    started = SqliteStore(found)
-    assert [record.version for record in started.load()] == [1, 2]
-    started.close()
+    with closing(SqliteStore(found)) as started:
+        assert [record.version for record in started.load()] == [1, 2]
 
 
 @pytest.mark.parametrize("done", ["removed", "replaced"])

@@ -1,16 +1,21 @@
-"""A consumer's stream lets go of what it has sent, and takes no room while it has nothing to read."""
+"""A consumer's stream lets go of what it has sent, and takes no room while it has nothing to read.
+
+It leaves nothing behind for the garbage collector, which looks at old objects seldom (`replog.server.process`)."""
 
 import asyncio
 import contextlib
+import gc
 import sys
 
 import pytest
 
+from leader.consumer_session import ConsumerSession
 from replog.errors import ReplogError
 from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, size_of
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc.codec import WithRecords
+from replog.rpc.methods import Log
 from replog.rpc.peer import anonymous, handling
 from replog.rpc.v1 import log_pb2
 from replog.server.authorizer import everything
@@ -125,3 +130,37 @@ async def test_a_request_waits_as_long_as_it_says_from_when_there_was_room(clust
     begun_s = loop.time()
     assert (await cluster.fetch(TopicPartition("t", 0), 0, max_wait_ms=400))[1] == b""
     assert loop.time() - begun_s >= 0.65
+
+
+FETCHES = 20
+
+
+@pytest.mark.parametrize("method", ["fetch", "fetch_once"])
+async def test_a_read_that_is_cancelled_in_mid_wait_leaves_no_session(cluster, method):
+    await cluster.begin(1, 1)
+    (broker,) = cluster.brokers.values()
+    channel = cluster.channel(broker.address)
+    place = [log_pb2.FetchPartition(topic="t", partition=0)]
+    request = log_pb2.FetchRequest(max_wait_ms=30_000, min_bytes=1, partitions=place)
+
+    async def cancelled() -> None:
+        if method == "fetch_once":
+            await channel.call(Log[method], request, 0.05)
+        else:
+            stream = channel.open(Log[method])
+            await stream.send(request)
+            await stream.receive(0.05)
+
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(FETCHES):
+            with pytest.raises(ReplogError):
+                await cancelled()
+        async with asyncio.timeout(20):
+            while left := sum(isinstance(each, ConsumerSession) for each in gc.get_objects()):
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        pytest.fail(f"{left} sessions are left of {FETCHES} reads")
+    finally:
+        gc.enable()

@@ -18,7 +18,8 @@ from replog.log.directories.metadata_position import read_position
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import storage_errors
 from replog.metadata.changes import Change
-from replog.metadata.records import partition_to_record, record_of
+from replog.metadata.image import MetadataImage
+from replog.metadata.records import record_of
 from replog.metadata.values import Topic
 from replog.rpc.v1 import metadata_pb2
 from replog.server.broker.metrics import directory_metrics
@@ -27,6 +28,7 @@ from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 
 TP = TopicPartition("t", 0)
+AGAIN = b"2" * 16  # the id of the topic that was made again
 
 
 async def test_a_metadata_change_that_cannot_be_applied_ends_the_broker_instead_of_being_forgotten(
@@ -109,16 +111,7 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
     waiting = asyncio.create_task(cluster.produce(TP, batch(b"of the first topic")))
     await eventually(lambda: leader.manager.replicas.hosted[TP].log.log_end_offset == 1)
     # the leader hears of the deletion and of the creation at once, as after a break of its metadata stream
-    image, roles = leader._image, making_up(leader)
-    topic_record = metadata_pb2.MetadataRecord(
-        key="topic/t", version=image.version + 1, topic=metadata_pb2.TopicRecord(topic="t", topic_id=b"2" * 16)
-    )
-    partition_record = metadata_pb2.MetadataRecord(
-        key="partition/t/0",
-        version=image.version + 2,
-        partition=partition_to_record(TP, b"2" * 16, image.partitions[TP]),
-    )
-    await roles.apply([topic_record, partition_record])
+    await making_up(leader).apply(made_again(leader._image))
     log = leader.manager.replicas.hosted[TP].log
     log.append_as_leader(batch(b"of the second"), leader_epoch=0, now_ms=0)
     log.update_high_watermark(1)
@@ -130,15 +123,18 @@ async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_on
 async def test_a_partition_of_an_earlier_topic_of_the_name_is_not_created_whatever_came_of_it_before(cluster):
     """CT-19: it changed, then the topic was deleted, and created again with fewer partitions; all came at once."""
     broker = await cluster.begin(1, partitions=2)
-    image, roles = broker._image, making_up(broker)
-    state, topic, version = image.partitions[TP], image.topics["t"], image.version
-    late = Change("partition", TopicPartition("t", 2), state, topic.topic_id)
-    again = Change("partition", TP, state, b"2" * 16), Change("topic", "t", Topic("t", b"2" * 16, topic.configs))
-    changes = [change._replace(version=version + number) for number, change in enumerate((late, *again), 1)]
-    await roles.apply([record_of(change) for change in changes])
+    image = broker._image
+    late = Change("partition", TopicPartition("t", 2), image.partitions[TP], image.topics["t"].topic_id)
+    await making_up(broker).apply(made_again(image, late))
     assert image.partitions.keys() == broker.manager.replicas.hosted.keys() == {TP}
-    assert broker.manager.replicas.hosted[TP].topic_id == b"2" * 16
+    assert broker.manager.replicas.hosted[TP].topic_id == AGAIN
     assert sorted(path.name for path in (cluster.directory / "broker-1").glob("t-*") if path.suffix == "") == ["t-0"]
+
+
+def made_again(image: MetadataImage, *before: Change) -> list[metadata_pb2.MetadataRecord]:
+    """What comes when topic t was deleted and made again, with one partition, whose record may come first."""
+    again = Change("partition", TP, image.partitions[TP], AGAIN), Change("topic", "t", Topic("t", AGAIN))
+    return [record_of(change._replace(version=image.version + n)) for n, change in enumerate((*before, *again), 1)]
 
 
 def making_up(broker):
@@ -157,13 +153,8 @@ async def test_ct_26_a_replica_of_another_topic_id_is_kept_as_a_stray(cluster):
     broker = await cluster.begin(1)
     await cluster.produce(TP, batch(b"acknowledged"))
     before = (broker.manager.replicas.hosted[TP].log.directory / f"{0:020d}.log").read_bytes()
-    image, roles = broker._image, making_up(broker)
-    again = (
-        Change("topic", "t", Topic("t", b"2" * 16), version=image.version + 1),
-        Change("partition", TP, image.partitions[TP], b"2" * 16, image.version + 2),
-    )
-    await roles.apply([record_of(change) for change in again])
-    assert broker.manager.replicas.hosted[TP].topic_id == b"2" * 16
+    await making_up(broker).apply(made_again(broker._image))
+    assert broker.manager.replicas.hosted[TP].topic_id == AGAIN
     (stray,) = strays(cluster, 1)
     assert (stray / f"{0:020d}.log").read_bytes() == before != b""
     assert broker.logs is not None

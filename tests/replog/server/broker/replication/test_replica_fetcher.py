@@ -1,14 +1,15 @@
-"""The fetcher between its partitions: one that is delayed, one that waits, one that fails, one that is gone."""
+"""The fetchers of a broker, and the one between its partitions: one that is delayed, that waits, fails, or is gone."""
 
 import asyncio
 
 from structlog.testing import capture_logs
 
-from replog.metadata.records import partition_to_record
+from replog.local_cluster.ports import free_port
 from replog.rpc.transport import Stream
-from replog.rpc.v1 import metadata_pb2
 from replog.topic import TopicPartition
+from tests.replog.processes.proxy import proxy_to
 from tests.replog.server.broker.conftest import batch, eventually
+from tests.replog.server.broker.control.test_role_changes import AGAIN, made_again
 
 TP = TopicPartition("t", 0)
 
@@ -58,18 +59,56 @@ def test_an_answer_about_a_topic_of_the_same_name_is_dropped_ft_8(pair):
     pair.create_topic()
     follower = pair.brokers[2]
     pair.wait(0.3)
-    image, roles = follower._image, follower._roles
-    assert roles is not None
-    tp = TopicPartition("t", 0)
-    topic = metadata_pb2.TopicRecord(topic="t", topic_id=b"2" * 16)
-    partition = partition_to_record(tp, b"2" * 16, image.partitions[tp])
-    records = [
-        metadata_pb2.MetadataRecord(key="topic/t", version=image.version + 1, topic=topic),
-        metadata_pb2.MetadataRecord(key="partition/t/0", version=image.version + 2, partition=partition),
-    ]
+    assert follower._roles is not None
     pair.network.slow("broker-1", "broker-2", (500, 500))
     pair.produce(100, 100, acks=1)
-    pair.run(roles.apply(records), pair.processes[2])
+    pair.run(follower._roles.apply(made_again(follower._image)), pair.processes[2])
     pair.wait(5)
-    assert pair.hosted(2).topic_id == b"2" * 16
+    assert pair.hosted(2).topic_id == AGAIN
     assert (pair.log(1).log_end_offset, pair.log(2).log_end_offset) == (2, 0)
+
+
+async def test_all_partitions_of_a_leader_share_one_fetcher(cluster):
+    """FT-1."""
+    await cluster.begin(2, partitions=6)
+    leaders = {cluster.leader(TopicPartition("t", partition)) for partition in range(6)}
+    assert leaders == {1, 2}
+    for follower_id, leader_id in ((1, 2), (2, 1)):
+        fetchers = cluster.brokers[follower_id]._fetchers
+        (fetcher,) = fetchers._fetchers.values()
+        led = {tp for tp in (TopicPartition("t", p) for p in range(6)) if cluster.leader(tp) == leader_id}
+        assert set(fetcher.session.partitions) == led
+    await cluster.delete_topic("t")
+    for broker in cluster.brokers.values():
+        await eventually(lambda broker=broker: not broker._fetchers._fetchers)
+
+
+BYTES_PER_S = 100_000
+BATCH_BYTES = 10_000
+BATCHES = 40
+
+
+async def test_a_follower_to_whom_a_whole_answer_takes_longer_than_the_timeout_advances(cluster):
+    """All that it missed takes four seconds on this line, and an answer may take one and a half."""
+    listener = f"127.0.0.1:{free_port([])}"
+    async with proxy_to(listener, BYTES_PER_S) as line:
+        await cluster.start_broker(1, listeners=listener, advertised_listeners=line.address)
+        await cluster.start_broker(2)
+        await cluster.create_topic("t", replication_factor=2, min_insync_replicas="1")
+        await cluster.crash_broker(2)
+        await cluster.led(TP)  # broker 2 may have been its leader
+        for _ in range(BATCHES):
+            await cluster.produce(TP, batch(b"x" * BATCH_BYTES), acks=1)
+        await cluster.start_broker(2, replica_socket_timeout_ms=1500)
+        await eventually(lambda: cluster.isr(TP) == {1, 2}, 120.0, lambda: cluster.log(2, TP).log_end_offset)
+        await cluster.crash_broker(1)
+
+
+async def test_idle_followers_hear_of_the_high_watermark_long_before_their_fetch_times_out(cluster):
+    """Divergence 6, where HW-10 would leave them up to `replica.fetch.wait.max.ms` behind."""
+    await cluster.begin(3, brokers={"replica_fetch_wait_max_ms": 60_000, "replica_lag_time_max_ms": 120_000})
+    await cluster.produce(TP, batch(b"one"))
+    logs = [cluster.log(broker_id, TP) for broker_id in (1, 2, 3)]
+    await eventually(
+        lambda: all(log.high_watermark == 1 for log in logs), 30, lambda: [log.high_watermark for log in logs]
+    )
