@@ -69,9 +69,9 @@ class Gathered:
             send.outcome = Outcome.UNKNOWN if may_be_appended else Outcome.FAILED
             send.error, send.completed_s = error, completed_s
         elif kind == READ:
-            client, invoked_s, completed_s, records = what
+            client, _invoked_s, completed_s, records = what
             reads = tuple(Read(TopicPartition(t, p), offset, value.encode()) for t, p, offset, value in records)
-            self.history.reads.append(Poll(client, reads, invoked_s, completed_s))
+            self.history.reads.append(Poll(client, reads, completed_s))
             positions = self.positions.setdefault(client, {})
             positions |= {read.partition: read.offset + 1 for read in reads}
         elif kind == CREATED:

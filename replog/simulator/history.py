@@ -65,7 +65,6 @@ class Poll:
 
     client: str
     records: tuple[Read, ...]
-    invoked_s: float
     completed_s: float
     committed: bool = False  # READ_COMMITTED
 
@@ -77,7 +76,6 @@ class Seek:
 
     client: str
     partition: TopicPartition
-    at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +91,15 @@ class Latest:
 
 @dataclass(slots=True)
 class Deletion:
-    """A DeleteRecords; unless it FAILED, records below `offset` may be gone from `invoked_s` on.
+    """A DeleteRecords; unless it FAILED, records below `offset` may be gone.
 
     Offset -1 means the high watermark of each leader that executes it, maybe more than once (`committed_deleted`)."""
 
     client: str
     partition: TopicPartition
     offset: int
-    invoked_s: float
     outcome: Outcome = Outcome.PENDING
     low_watermark: int = -1
-    completed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,12 @@ from replog.server.broker.broker import Broker
 from replog.simulator.checks.beliefs import check_beliefs, check_expansion, check_exposure, check_flushed
 from replog.simulator.checks.commitment import check_log_start, follow_high_watermark, follow_stable, take_leadership
 from replog.simulator.checks.compaction import check_cleaning
-from replog.simulator.checks.fetch_sessions import FetchSessionChecks
 from replog.simulator.checks.in_sync import check_in_sync
 from replog.simulator.checks.log_checks import follow_log, follow_move
 from replog.simulator.checks.partition_ledger import PartitionLedger
-from replog.simulator.checks.purgatories import Purgatories
 from replog.simulator.checks.roles import check_log_epochs, check_zombies, follow_role
 from replog.simulator.checks.seen_replica import Registrations, SeenReplica
+from replog.simulator.checks.waiting import Waiting
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
@@ -52,8 +51,7 @@ class BrokerCheck:
         self._image = broker.manager.context.image
         self._version = -1  # the image's, when it was last looked at
         self._registered: Registrations = {}
-        self._purgatories = Purgatories(broker_id, broker.manager, process)
-        self._sessions = FetchSessionChecks(broker_id, broker.manager, process)
+        self._waiting = Waiting(broker_id, broker.manager, process)
         self._steps = self._next_rows = 0  # the steps so far, and at the next look at delayed operations
 
     def after_step(self, touched: Collection[Path] | None = None) -> None:
@@ -62,8 +60,7 @@ class BrokerCheck:
         Every `UNTOUCHED_STEPS` all are checked, otherwise a change that `Touched` misses would go unnoticed."""
         self._steps += 1
         if self._steps >= self._next_rows and self._process.state is not DEAD:  # a kill stops a process in mid-step
-            rows = self._purgatories.check() + self._sessions.check()
-            self._next_rows = self._steps + max(PURGATORY_STEPS, rows // ROWS_A_STEP)
+            self._next_rows = self._steps + max(PURGATORY_STEPS, self._waiting.check() // ROWS_A_STEP)
         if self._image.version != self._version:
             self._version = self._image.version
             self._note_registrations()

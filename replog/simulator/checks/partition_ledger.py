@@ -60,16 +60,11 @@ class PartitionLedger:
             batch.previous = previous
         return batch
 
-    def kept_since(self, epoch: int) -> int | None:
-        """Return the offset up to which unclean elections kept what a leader of `epoch` committed; None: all of it."""
-        return min((kept for unclean, kept in self.unclean.items() if unclean > epoch), default=None)
-
     def bounded(self, offset: int, epoch: int) -> int:
         """Return `offset`, or the lower one up to which unclean elections after `epoch` kept the log."""
-        if not self.unclean:
-            return offset
-        kept = self.kept_since(epoch)
-        return offset if kept is None else min(offset, kept)
+        return min(
+            (kept for unclean, kept in self.unclean.items() if unclean > epoch and kept < offset), default=offset
+        )
 
     def lacks(self, replica: SeenReplica | None, end: int, chain: Chain) -> bool:
         """Return True if the replica has not every record of `chain` below `end`, or has another in a place.

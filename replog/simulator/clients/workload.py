@@ -237,12 +237,11 @@ class Workload:
 
     def _from_the_beginning(self, consumer: Consumer, client: str) -> None:
         for partition in consumer.assignment:
-            self.history.reads.append(Seek(client, partition, self._now))
+            self.history.reads.append(Seek(client, partition))
         consumer.seek_to_beginning()
 
     async def _read(self, consumer: Consumer, client: str, max_records: int | None, *, committed: bool) -> Poll | None:
         """Return what was read, maybe nothing, or None when it failed and all partitions begin again."""
-        invoked_s = self._now
         try:
             records = await consumer.fetch(1.0, max_records)
         except ReplogError as error:
@@ -255,7 +254,6 @@ class Workload:
         poll = Poll(
             client,
             tuple(Read(TopicPartition(r.topic, r.partition), r.offset, _value(r)) for r in records),
-            invoked_s,
             self._now,
             committed,
         )
@@ -327,7 +325,7 @@ class Workload:
         await self.administer_once("delete", lambda admin: self._delete_records(admin, "admin-2", partition, offset))
 
     async def _delete_records(self, admin: Admin, name: str, partition: TopicPartition, offset: int) -> None:
-        deletion = Deletion(name, partition, offset, self._now)
+        deletion = Deletion(name, partition, offset)
         self.history.deletions.append(deletion)
         try:
             deletion.low_watermark = (await admin.delete_records({partition: offset}))[partition]
@@ -337,7 +335,6 @@ class Workload:
             self._kernel.trace.add("DeleteRecords failed", partition=partition, offset=offset, error=str(error))
         else:
             self._kernel.trace.add("records deleted", partition=partition, low_watermark=deletion.low_watermark)
-        deletion.completed_s = self._now
 
     async def _scratch_topic(self, admin: Admin, rng: Random) -> None:
         """Create and delete a topic again and again, each time with half of its partitions, until none is left.

@@ -119,8 +119,8 @@ class Member(ABC):
     @abstractmethod
     async def _run(self) -> None: ...
 
-    @abstractmethod
-    def _release(self) -> None: ...
+    def _release(self) -> None:  # noqa: B027 (some hold nothing)
+        """Let go of what a dead process held."""
 
     def _judge_failure(self, error: ReplogError) -> None:  # noqa: B027 (most have every reason)
         """Note a defect if the process had no reason to end like this."""
@@ -205,9 +205,6 @@ class EtcdMember(Member):
     def leader(self) -> etcd_pb2.KeyValue | None:
         """Return the key of the controller that leads, or None."""
         return only(self.state.range(etcd_pb2.RangeRequest(key=Keys(PREFIX).leader)))
-
-    def _release(self) -> None:
-        """Do nothing: the state outlives the process."""
 
 
 class ControllerMember(Member):

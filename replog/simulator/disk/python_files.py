@@ -3,6 +3,7 @@
 import io
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 _scandir = os.scandir  # the real function, which the simulated disk replaces in `os`
@@ -52,22 +53,14 @@ class RawFile(io.RawIOBase):
                 os.close(self._fd)
 
 
-class SortedEntries:
+class SortedEntries(Iterator[Any], AbstractContextManager[Any]):
     """The entries of `os.scandir`, sorted by name, so that their order does not depend on the file system."""
 
     def __init__(self, path: Any) -> None:
         with _scandir(path) as entries:
-            self._entries: Iterator[Any] = iter(sorted(entries, key=lambda entry: entry.name))
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._entries
+            self._entries = iter(sorted(entries, key=lambda entry: entry.name))
 
     def __next__(self) -> Any:
         return next(self._entries)
 
-    def __enter__(self) -> "SortedEntries":
-        return self
-
     def __exit__(self, *_: object) -> None: ...
-
-    def close(self) -> None: ...

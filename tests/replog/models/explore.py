@@ -1,6 +1,12 @@
-"""Every state of a model, nearest first: what breaks an invariant is found by a shortest way to it."""
+"""Every state of a model, nearest first: what breaks an invariant is found by a shortest way to it.
 
+`python -m tests.replog.models.explore [NAME …]` goes through the models with more troubles, as far as there is time.
+"""
+
+import argparse
+import logging
 import math
+import sys
 import tempfile
 import time
 from collections import deque
@@ -10,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from replog.simulator.invariants import Violation
-from tests.replog.models.models import SmallModel
+from tests.replog.models.models import NIGHTLY, SmallModel
 from tests.replog.models.moment import BROKERS, Step
 from tests.replog.models.replica import EVERYTHING
 from tests.replog.models.small_model import Model
@@ -126,3 +134,23 @@ def tell(model: Model, small: SmallModel, done: Explored) -> str:
         if state.controller != before.controller:
             lines.append(f"       the controller: {model.controller.views[state.controller].partition}")
     return "\n".join([*lines, f"{done.violation and done.violation.invariant}: {done.violation}"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *NIGHTLY], metavar="NAME")
+    parser.add_argument("--seconds", type=float, default=300, help="of CPU, for each")
+    arguments = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    failed = 0
+    for name in arguments.names or NIGHTLY:
+        done = explore(NIGHTLY[name], cpu_s=arguments.seconds)
+        print(f"{name:12} {done}", flush=True)
+        if done.violation is not None:
+            failed += 1
+            print(done.story, flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

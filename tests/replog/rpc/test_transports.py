@@ -21,7 +21,7 @@ from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.simulator.network.transport import SimulatedTransport
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving, until
 from tests.replog.rpc.secured import Authority
-from tests.replog.simulator.network.conversation import Pair
+from tests.replog.simulator.hosts import Pair
 
 
 class Wire(NamedTuple):

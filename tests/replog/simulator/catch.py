@@ -13,8 +13,7 @@ from pathlib import Path
 from replog.simulator.profiles import PROFILES
 from replog.simulator.runner import run_seeds
 from replog.simulator.simulation import SeedOutcome
-from tests.replog.simulator.variants import VARIANTS
-from tests.replog.simulator.variants.variant import Variant
+from tests.replog.simulator.variants import VARIANTS, Variant
 
 
 def catch(variant: Variant, seeds: int, first_seed: int = 1, jobs: int = 2) -> tuple[SeedOutcome | None, int]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from replog.server.authorizer import Authorizer
 from replog.simulator.profiles import PROFILES
 from replog.simulator.runner import run_seeds
 from replog.simulator.runtime import loop
-from replog.simulator.simulation import SeedOutcome
+from replog.simulator.simulation import SeedOutcome, simulate
 
 SEEDS = 40
 JOBS = max(1, (os.cpu_count() or 2) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))  # others test meanwhile
@@ -81,3 +82,17 @@ def test_a_seed_gives_the_same_trace_byte_for_byte_in_any_process(profile):
     assert first.count(b"\n") > 500
     differences = [pair for pair in zip(first.splitlines(), second.splitlines(), strict=False) if pair[0] != pair[1]]
     assert first == second, differences[:1]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_clients_get_what_they_need_and_a_stranger_nothing(tmp_path, seed):
+    outcome = simulate(seed, PROFILES["permission"], tmp_path)
+    assert outcome.text == ""
+    assert outcome.acknowledged > 100
+
+
+@pytest.mark.parametrize("of", ["allows", "check"])
+def test_the_simulator_notices_who_is_let_in(tmp_path, monkeypatch, of):
+    monkeypatch.setattr(Authorizer, of, lambda *_, **__: True)
+    outcome = simulate(1, PROFILES["permission"], tmp_path)
+    assert "a stranger got an answer" in outcome.text, outcome.text[:2000]

@@ -38,10 +38,10 @@ class Story:
     def polled(self, *records: tuple[int, int], client: str = "consumer-1", committed: bool = False) -> None:
         """(offset, value) of each."""
         reads = tuple(Read(TP, offset, b"%d" % value) for offset, value in records)
-        self.history.reads.append(Poll(client, reads, self._tick(), self._tick(), committed))
+        self.history.reads.append(Poll(client, reads, self._tick(), committed))
 
     def seek(self, client: str = "consumer-1") -> None:
-        self.history.reads.append(Seek(client, TP, self._tick()))
+        self.history.reads.append(Seek(client, TP))
 
     def drained(self, offsets: Iterable[int], start: int = 0, end: int | None = None) -> None:
         records = tuple((offset, b"%d" % offset) for offset in offsets)
@@ -50,7 +50,7 @@ class Story:
 
     def deleted(self, offset: int, outcome: Outcome = Outcome.OK, low_watermark: int | None = None) -> None:
         told = -1 if outcome is not Outcome.OK else offset if low_watermark is None else low_watermark
-        self.history.deletions.append(Deletion("admin-1", TP, offset, self._tick(), outcome, told))
+        self.history.deletions.append(Deletion("admin-1", TP, offset, outcome, told))
 
     def latest(self, offset: int, invoked_s: float, completed_s: float, client: str = "client-1") -> None:
         self.history.latest.append(Latest(client, TP, offset, invoked_s, completed_s))

@@ -79,7 +79,7 @@ def test_a_replica_whose_disk_failed_is_looked_at_no_more(world):
 def test_a_history_that_contradicts_itself_is_a_violation(world):
     for value in (b"one", b"two"):
         world.history.sends.append(ProducerSend("producer-1", TP, value, -1, True, 0.0))
-        world.history.reads.append(Poll(f"reader of {value!r}", (Read(TP, 3, value),), 0.0, 0.0))
+        world.history.reads.append(Poll(f"reader of {value!r}", (Read(TP, 3, value),), 0.0))
     with violates("INV-17", "inconsistent-offsets in t-0", "offset 3 is b'one'"):
         world.checker.check_history()
 

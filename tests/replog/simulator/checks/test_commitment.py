@@ -199,7 +199,7 @@ def test_inv_21_a_transaction_that_nobody_ends(tmp_path):
 
 
 def _asked(world: TinyWorld, offset: int, outcome: Outcome = Outcome.PENDING) -> None:
-    world.history.deletions.append(Deletion("admin-1", TP, offset, 1.0, outcome))
+    world.history.deletions.append(Deletion("admin-1", TP, offset, outcome))
 
 
 def _delete(world: TinyWorld, leader_id: int, offset: int) -> None:

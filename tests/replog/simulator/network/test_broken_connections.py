@@ -11,7 +11,7 @@ from replog.rpc import methods
 from replog.simulator.network.links import Weather
 from replog.simulator.runtime.loop import KERNEL
 from tests.replog.rpc.handlers import error_of, produce_request
-from tests.replog.simulator.network.conversation import Pair
+from tests.replog.simulator.hosts import Pair
 
 
 def test_blocked_one_way_answers_are_lost_but_requests_arrive(pair):

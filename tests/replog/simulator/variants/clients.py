@@ -7,7 +7,7 @@ from replog.client.consuming.fetcher import Fetcher
 from replog.client.consuming.subscription import AssignedPartition
 from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from replog.errors import ReplogError
-from tests.replog.simulator.variants.variant import Variant
+from tests.replog.simulator.variants import Variant
 
 _land = Accumulator.land
 

@@ -22,7 +22,7 @@ from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.broker.control.role_changes import RoleChanges
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.controller.active_controller import ActiveController
-from tests.replog.simulator.variants.variant import Variant
+from tests.replog.simulator.variants import Variant
 
 _refusal = replog.controller.alter_partition.refusal
 _restart = replog.controller.registration.restart

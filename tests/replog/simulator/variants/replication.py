@@ -16,7 +16,7 @@ from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, Isolation
 from replog.metadata.values import PartitionState
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from tests.replog.simulator.variants.variant import Variant
+from tests.replog.simulator.variants import Variant
 
 _candidate = leader.partition_leader.high_watermark_candidate
 _become_leader = PartitionLeader.become_leader

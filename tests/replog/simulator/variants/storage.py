@@ -1,4 +1,4 @@
-"""Wrong ways to keep a log on disk, seen from the cluster."""
+"""Wrong ways to keep a log on disk, to compact it, and to follow its transactions, seen from the cluster."""
 
 import asyncio
 from typing import Any
@@ -7,16 +7,22 @@ import replog.log.directories.clean_shutdown
 import replog.log.directories.log_directory
 import replog.log.recovery
 from follower.partition_follower import PartitionFollower
+from replog.log.compaction import rewriting
+from replog.log.compaction.rewriting import Compaction
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.durable import DurableLog
 from replog.log.epochs import LeaderEpochCache
 from replog.log.fetch import FetchPartition
+from replog.log.formats.batch import DELETE_HORIZON, BatchHeader
 from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
+from replog.log.offsets import NO_OFFSET
 from replog.log.producers.recovery import LoadingProducers
-from replog.log.producers.state import ProducerStateManager
+from replog.log.producers.snapshot import ProducerSnapshotEntry
+from replog.log.producers.state import ProducerState, ProducerStateManager
+from replog.log.segments import Segments
 from replog.server.clock import TrustedTime
-from tests.replog.simulator.variants.variant import Variant
+from tests.replog.simulator.variants import Variant
 
 _load = LogDirectory.load
 
@@ -95,6 +101,17 @@ def _no_producers(self: LoadingProducers, segments: Any) -> ProducerStateManager
 _finish = LoadingProducers.finish
 
 
+def _over_at_once(header: BatchHeader) -> int:
+    return header.base_timestamp if header.attributes & DELETE_HORIZON else 0
+
+
+def _none_open(entry: ProducerSnapshotEntry) -> ProducerState:
+    return _of_snapshot(entry._replace(current_txn_first_offset=NO_OFFSET))
+
+
+_of_snapshot = ProducerState.of_snapshot
+
+
 VARIANTS = [
     Variant("no-recovery", "disks", (LogDirectory, "load", _trust_any_stop), raises=True),
     Variant(
@@ -134,4 +151,8 @@ VARIANTS = [
     ),
     Variant("any-clock-deletes", "clocks", (TrustedTime, "may_delete_ms", lambda self: self.clock.wall_ms())),
     Variant("producers-forgotten", "stragglers", (LoadingProducers, "finish", _no_producers)),
+    Variant("latest-of-key-goes", "compaction", (Compaction, "_records", lambda self, header, data: None)),
+    Variant("tombstones-go-at-once", "compaction", (rewriting, "delete_horizon", _over_at_once)),
+    Variant("aborted-shown", "transactions", (Segments, "aborted_transactions", lambda *_: [])),
+    Variant("open-transactions-forgotten", "transactions", (ProducerState, "of_snapshot", staticmethod(_none_open))),
 ]

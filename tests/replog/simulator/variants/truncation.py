@@ -18,7 +18,7 @@ from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset
 from replog.topic import TopicPartition
-from tests.replog.simulator.variants.variant import Variant
+from tests.replog.simulator.variants import Variant
 
 _become_follower = PartitionFollower.become_follower
 _next_fetch = PartitionFollower.next_fetch
