@@ -71,6 +71,7 @@ class TopicPlan:
 class Plan:
     """All that is drawn before a simulation begins."""
 
+    profile: Profile
     racks: Mapping[int, str]  # keys: brokers
     disks: tuple[str, ...]  # each broker has these
     topics: tuple[TopicPlan, ...]
@@ -80,12 +81,7 @@ class Plan:
     faults: Mapping[FaultKind, float]  # begun per virtual minute
     trouble_s: float
     fsync: bool  # every topic has flush.messages=1: power losses cost nothing
-
-    scratch_partitions: int = 1
-    long_s: float = 8.0  # the longest duration of a long fault
-    controllers: int = 1
-    permission: bool = False  # there is an authorizer, and a stranger
-    eligible_leader_replicas: bool = True  # False: only the last replica in sync may lead again (ISR-19)
+    eligible_leader_replicas: bool  # False: only the last replica in sync may lead again (ISR-19)
 
     def topic(self, tp: TopicPartition) -> TopicPlan:
         return next(topic for topic in self.topics if topic.name == tp.topic)
@@ -113,16 +109,13 @@ def draw(chances: Rng, profile: Profile) -> Plan:
     eligible_leader_replicas = chances.draw("eligible leader replicas") > 0.1
     permission = AUTHORIZER if profile.permission else {}
     return Plan(
-        permission=profile.permission,
-        controllers=profile.controllers,
+        profile=profile,
         racks={broker: racks[broker % len(racks)] for broker in brokers},
         disks=("disk1", "disk2") if chances.draw("disks") < profile.two_disks else ("disk1",),
         topics=tuple(
             _topic(Rng(f"{chances.seed}/t{number}"), profile, f"t{number}", brokers, fsync)
             for number in range(chances.stream("topics").randint(*profile.topics))
         ),
-        scratch_partitions=profile.scratch_partitions,
-        long_s=profile.long_s,
         broker_settings={
             "broker.heartbeat.interval.ms": 300,
             "replica.lag.time.max.ms": LAG_MS,

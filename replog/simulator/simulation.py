@@ -20,7 +20,7 @@ from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.ending import Ending
 from replog.simulator.exercised import exercised
 from replog.simulator.faults.nemesis import Nemesis
-from replog.simulator.invariants import INVARIANTS, Violation
+from replog.simulator.invariants import Violation
 from replog.simulator.leading import ControllersCheck
 from replog.simulator.plan import draw
 from replog.simulator.profiles import Profile
@@ -91,7 +91,10 @@ class Simulation:
                     asks_all=lambda topic: topic not in given_up,
                     touched=directories,
                 )
-                kernel.loop.on_step = self._after_step()
+                if self.cluster.etcd is not None:
+                    controllers = ControllersCheck(self.cluster.etcd, self.cluster.controller_members)
+                    kernel.loop.on_step.append(controllers.after_step)
+                kernel.loop.on_step.append(self.checker.after_step)
                 story = kernel.loop.spawn(SimulatedProcess(WORLD), self._story())
                 failures, defects = kernel.loop.failures, self.trace.defects
                 kernel.loop.step_limit_s = self.profile.step_limit_s
@@ -113,7 +116,7 @@ class Simulation:
                 outcome.invariant = "defect"
                 outcome.text = self._told(Violation("defect", traceback.format_exc()))
             finally:
-                kernel.loop.on_step = None
+                kernel.loop.on_step.clear()
                 self.trace.end()
                 kernel.loop.dispose()
         history = self.cluster.history
@@ -133,18 +136,6 @@ class Simulation:
             f"files: {kind}": count for kind, count in sorted(kernel.disk.counts.items()) if kind != "fsyncs"
         }
         return outcome
-
-    def _after_step(self) -> Callable[[SimulatedProcess], None]:
-        checker, cluster = self.checker, self.cluster
-        if cluster.etcd is None:
-            return checker.after_step
-        controllers = ControllersCheck(cluster.etcd, cluster.controller_members)
-
-        def after_step(process: SimulatedProcess) -> None:
-            controllers.after_step(process)
-            checker.after_step(process)
-
-        return after_step
 
     def _rare_network_event(self, source: str, event: str, **details: Any) -> None:
         if event in RARE_NETWORK_EVENTS:
@@ -187,7 +178,7 @@ class Simulation:
                         rng=self.kernel.stream("making topics"),
                     )
                     try:
-                        if self.plan.permission:
+                        if self.profile.permission:
                             await admin.create_acls(ACLS)
                         await admin.create_topic(topic.name, configs=topic.configs, assignment=topic.assignment)
                     except ReplogError as error:  # an answer that was lost makes the second request fail
@@ -202,13 +193,12 @@ class Simulation:
         await self.kernel.loop.spawn(SimulatedProcess("admin-0"), make())
 
     def _told(self, violation: Violation) -> str:
-        """Return a text with all that a reader needs: the rule, what was seen, the events before, how to replay it."""
+        """Return a text with all that a reader needs: what was seen, the events before, and how to replay it."""
         about = dict.fromkeys(re.findall(r"\bt\d-\d\b|\bbroker-\d+\b", str(violation)))
         events = self.trace.lines(about, RELEVANT_EVENTS)
         return "\n".join(
             [
-                f"{violation.invariant}: {INVARIANTS.get(violation.invariant, '')}".rstrip(": "),
-                "    " + str(violation).removeprefix(f"{violation.invariant}: "),
+                str(violation),
                 f"the last events about {', '.join(about) or 'anything'}:",
                 *events,
                 f"replay: replog sim replay --profile {self.profile.name} --seed {self.seed}",

@@ -37,7 +37,7 @@ LINES = {
     "replog/purgatory": 140,
     "replog/rpc": 6_617,
     "replog/server": 9_959,
-    "replog/simulator": 8_956,
+    "replog/simulator": 8_887,
     "spark_jobs": 1_224,
     "spark_jobs/audit": 3_708,
     "spark_jobs/records": 1_924,

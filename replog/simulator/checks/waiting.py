@@ -28,7 +28,7 @@ class Waiting:
         self._process = process
         self._kinds = {"produce": manager.produces, "DeleteRecords": manager.record_deletions}
         self._now_ms = 0
-        self._seen: dict[Hashable, tuple[object, int]] = {}  # what is wrong unless it ends soon, and since when in ms
+        self._seen: dict[Hashable, tuple[object, int]] = {}  # things that must end soon, and since when in ms
         self._seen_before: dict[Hashable, tuple[object, int]] = {}
 
     def check(self) -> int:

@@ -53,7 +53,7 @@ class Workload:
         self._members = cluster.members
         self._bootstrap = cluster.bootstrap
         self._controller = cluster.controller_member.config.listeners
-        self._permission = plan.permission
+        self._permission = plan.profile.permission
         self._producers: list[asyncio.Task[None]] = []
         self._consumers: list[asyncio.Task[None]] = []
         self._poller: asyncio.Task[None]
@@ -62,7 +62,7 @@ class Workload:
         self._stop = asyncio.Event()
         self._nothing_more_comes = asyncio.Event()
         self._scratch = 0
-        self._scratch_partitions = plan.scratch_partitions
+        self._scratch_partitions = plan.profile.scratch_partitions
         self._racks = (
             ("", *dict.fromkeys(plan.racks.values())) if plan.broker_settings["replica.selector.class"] else ("",)
         )

@@ -45,14 +45,14 @@ class SimulatedCluster:
         self.last_image = MetadataImage()  # the controller's newest, kept while none runs
         self.losses: Counter[int] = Counter()  # each broker's power losses, wiped disks and flipped bits
         self._restarting = True
-        self._decided_last: ControllerMember | None = None
         for broker_id, rack in plan.racks.items():
             self.members[broker_id] = self._broker(broker_id, rack)
         self.etcd: EtcdMember | None = None
-        if plan.controllers > 1:
+        if plan.profile.controllers > 1:
             self.etcd = EtcdMember(kernel, self._clock(ETCD))
             format_at_once(self.etcd.state, kernel.stream("cluster id"))
         self.controller_members = [self._controller(name) for name in _controllers(plan)]
+        self._decided_last = self.controller_members[0]
         self.other_controller: ControllerMember | None = None  # another cluster's, but brokers have its address too
         if FaultKind.OTHER_CONTROLLER in plan.faults:
             self.other_controller = self._controller(OTHER_CONTROLLER)
@@ -110,10 +110,10 @@ class SimulatedCluster:
     @property
     def controller_member(self) -> ControllerMember:
         """The controller; of several, the one that decides, or did last."""
-        for member in self.controller_members:
+        for member in self.controller_members if self.etcd is not None else ():
             if self._decides(member):
                 self._decided_last = member
-        return self._decided_last or self.controller_members[0]
+        return self._decided_last
 
     def _believes(self, member: ControllerMember) -> bool:
         """Return True if it believes that it decides: its lease may have been revoked without its knowledge."""
@@ -248,4 +248,4 @@ class SimulatedCluster:
 
 
 def _controllers(plan: Plan) -> list[str]:
-    return [CONTROLLER, *(f"{CONTROLLER}-{number}" for number in range(2, plan.controllers + 1))]
+    return [CONTROLLER, *(f"{CONTROLLER}-{number}" for number in range(2, plan.profile.controllers + 1))]

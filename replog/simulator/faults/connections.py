@@ -2,7 +2,6 @@
 with its clients, which is the hardest case for a follower that searches where logs differ."""
 
 import asyncio
-from functools import partial
 
 from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.nemesis import Ends, Nemesis, NotNow, both_ways, deed, until
@@ -18,10 +17,6 @@ def _everyone(n: Nemesis) -> list[str]:
     return [member.name for member in n.cluster.everyone()] + n.workload.clients
 
 
-async def _cut(n: Nemesis, kind: FaultKind, links: list[Ends], **details: object) -> None:
-    await n.lasting(kind, lambda: n.cut(links), lambda: n.heal(links), **details)
-
-
 def _a_link(n: Nemesis) -> Ends:
     a = n.running_broker().name
     b = n.rng.choice([name for name in _everyone(n) if name != a])
@@ -31,26 +26,26 @@ def _a_link(n: Nemesis) -> Ends:
 @deed(FaultKind.CUT_LINK)
 async def cut_link(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
-    await _cut(n, kind, [(a, b), (b, a)], a=a, b=b)
+    await n.cut_for_a_while(kind, [(a, b), (b, a)], a=a, b=b)
 
 
 @deed(FaultKind.CUT_ONE_WAY)
 async def cut_one_way(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
-    await _cut(n, kind, [(a, b)], source=a, to=b)
+    await n.cut_for_a_while(kind, [(a, b)], source=a, to=b)
 
 
 @deed(FaultKind.ISOLATE_BROKER)
 async def isolate_broker(n: Nemesis, kind: FaultKind) -> None:
     name = n.running_broker().name
-    await _cut(n, kind, both_ways([name], _everyone(n)), broker=name)
+    await n.cut_for_a_while(kind, both_ways([name], _everyone(n)), broker=name)
 
 
 @deed(FaultKind.ISOLATE_FROM_CONTROLLER)
 async def isolate_from_controller(n: Nemesis, kind: FaultKind) -> None:
     """A leader keeps its followers, and is deposed without hearing of it."""
     name = n.leader(n.partition()).name
-    await _cut(n, kind, both_ways([name], [CONTROLLER]), broker=name)
+    await n.cut_for_a_while(kind, both_ways([name], [CONTROLLER]), broker=name)
 
 
 @deed(FaultKind.ISOLATE_BYSTANDER)
@@ -69,7 +64,7 @@ async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
     killing = asyncio.create_task(kill_the_leader())
     links = both_ways([bystander.name], [CONTROLLER])
     try:
-        await _cut(n, kind, links, partition=tp, broker=bystander.name, kills=leader.name)
+        await n.cut_for_a_while(kind, links, partition=tp, broker=bystander.name, kills=leader.name)
     finally:
         killing.cancel()
 
@@ -79,7 +74,7 @@ async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
     """A leader keeps its session, and loses its followers."""
     name = n.leader(n.partition()).name
     others = [member.name for member in n.cluster.members.values()]
-    await _cut(n, kind, both_ways([name], others), broker=name)
+    await n.cut_for_a_while(kind, both_ways([name], others), broker=name)
 
 
 @deed(FaultKind.SPLIT)
@@ -90,7 +85,7 @@ async def split(n: Nemesis, kind: FaultKind) -> None:
     size = n.rng.randint(1, len(names) - 1)
     bridge = n.rng.choice((0, 0, 1, 2))
     left, right = names[:size], names[size + bridge :]
-    await _cut(n, kind, both_ways(left, right), left=left, right=right)
+    await n.cut_for_a_while(kind, both_ways(left, right), left=left, right=right)
 
 
 @deed(FaultKind.BREAK_CONNECTIONS)
@@ -135,9 +130,7 @@ async def slow_metadata(n: Nemesis, kind: FaultKind) -> None:
 
 
 async def _slow(n: Nemesis, kind: FaultKind, a: str, b: str, delay_s: float) -> None:
-    slow = partial(n.kernel.network.slow, a, b)
-    delay_ms = delay_s * 800, delay_s * 1200
-    await n.lasting(kind, lambda: slow(delay_ms), lambda: slow((0.0, 0.0)), a=a, b=b, delay_s=round(delay_s, 6))
+    await n.slow_for_a_while(kind, a, b, (delay_s * 800, delay_s * 1200), a=a, b=b, delay_s=round(delay_s, 6))
 
 
 @deed(FaultKind.DUEL)

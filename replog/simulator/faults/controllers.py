@@ -13,7 +13,7 @@ from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.formatting import format_cluster
 from replog.server.controller.restoring import VERSIONS_AHEAD, restore
 from replog.server.controller.sqlite_store import DATABASE_NAME, SqliteStore, create_store
-from replog.simulator.cluster.members import ETCD, ControllerMember, EtcdMember
+from replog.simulator.cluster.members import ETCD, ControllerMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
 from replog.simulator.profiles import FaultKind
 
@@ -26,11 +26,11 @@ def _running(n: Nemesis) -> ControllerMember:
     return n.cluster.controller_member
 
 
-@deed(FaultKind.KILL_CONTROLLER, FaultKind.STOP_CONTROLLER)
+@deed(FaultKind.KILL_CONTROLLER, FaultKind.STOP_CONTROLLER, FaultKind.STOP_ETCD)
 async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
-    member = _running(n)
+    member = n.running(n.cluster.etcd if kind is FaultKind.STOP_ETCD else n.cluster.controller_member)
     n.begin(kind)
-    member.kill() if kind is FaultKind.KILL_CONTROLLER else member.stop()
+    member.stop() if kind is FaultKind.STOP_CONTROLLER else member.kill()
 
 
 @deed(FaultKind.KILL_CONTROLLER_BEFORE_COMMIT, FaultKind.KILL_CONTROLLER_AFTER_COMMIT)
@@ -41,54 +41,30 @@ async def kill_at_a_commit(n: Nemesis, kind: FaultKind) -> None:
     member.die_at_commit = "before" if kind is FaultKind.KILL_CONTROLLER_BEFORE_COMMIT else "after"
 
 
-@deed(FaultKind.PAUSE_CONTROLLER)
+@deed(FaultKind.PAUSE_CONTROLLER, FaultKind.PAUSE_ETCD)
 async def pause(n: Nemesis, kind: FaultKind) -> None:
-    member = _running(n)
+    member = n.running(n.cluster.etcd if kind is FaultKind.PAUSE_ETCD else n.cluster.controller_member)
     await n.lasting(kind, member.pause, partial(member.resume, member.process))
 
 
 @deed(FaultKind.CUT_FROM_ETCD)
 async def cut_from_etcd(n: Nemesis, kind: FaultKind) -> None:
-    links = both_ways([_running(n).name], [ETCD])
-    await n.lasting(kind, lambda: n.cut(links), lambda: n.heal(links))
+    await n.cut_for_a_while(kind, both_ways([_running(n).name], [ETCD]))
 
 
 @deed(FaultKind.SLOW_ETCD)
 async def slow_etcd(n: Nemesis, kind: FaultKind) -> None:
     """Answers take about as long as an attempt may take, or as a lease lasts."""
     name, delay_ms = _running(n).name, n.rng.choice((300.0, 900.0, 2500.0))
-
-    def slow(delay: tuple[float, float]) -> None:
-        n.kernel.network.slow(name, ETCD, delay)
-
-    await n.lasting(kind, lambda: slow((delay_ms / 4, delay_ms)), lambda: slow((0.0, 0.0)))
-
-
-def _etcd(n: Nemesis) -> EtcdMember:
-    if n.cluster.etcd is None or not n.cluster.etcd.running:
-        raise NotNow
-    return n.cluster.etcd
-
-
-@deed(FaultKind.STOP_ETCD)
-async def stop_etcd(n: Nemesis, kind: FaultKind) -> None:
-    etcd = _etcd(n)
-    n.begin(kind)
-    etcd.kill()
-
-
-@deed(FaultKind.PAUSE_ETCD)
-async def pause_etcd(n: Nemesis, kind: FaultKind) -> None:
-    etcd = _etcd(n)
-    await n.lasting(kind, etcd.pause, partial(etcd.resume, etcd.process))
+    await n.slow_for_a_while(kind, name, ETCD, (delay_ms / 4, delay_ms))
 
 
 @deed(FaultKind.LOSE_LEASE)
 async def lose_lease(n: Nemesis, kind: FaultKind) -> None:
     """The leader's lease is revoked, as an operator might do, and it does not know yet."""
-    etcd = _etcd(n)
-    leader = etcd.leader()
-    if leader is None:
+    etcd = n.cluster.etcd
+    leader = etcd.leader() if etcd is not None and etcd.running else None
+    if etcd is None or leader is None:
         raise NotNow
     n.begin(kind, epoch=leader.create_revision)
     etcd.revoked.add(leader.create_revision)

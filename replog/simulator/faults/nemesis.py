@@ -3,11 +3,12 @@
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from random import Random
 
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import Kernel
-from replog.simulator.cluster.members import BrokerMember
+from replog.simulator.cluster.members import BrokerMember, Member
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.profiles import SESSION_MS, FaultKind
 from replog.topic import TopicPartition
@@ -72,6 +73,15 @@ class Nemesis:
         self.kernel.trace.add("mended", kind=kind.value, **details)
         mend()
 
+    async def cut_for_a_while(self, kind: FaultKind, links: list[Ends], **details: object) -> None:
+        await self.lasting(kind, lambda: self.cut(links), lambda: self.heal(links), **details)
+
+    async def slow_for_a_while(
+        self, kind: FaultKind, source: str, target: str, delay_ms: tuple[float, float], **details: object
+    ) -> None:
+        slow = partial(self.kernel.network.slow, source, target)
+        await self.lasting(kind, lambda: slow(delay_ms), lambda: slow((0.0, 0.0)), **details)
+
     def cut(self, links: Iterable[Ends]) -> None:
         for source, target in links:
             self.kernel.network.block(source, target)
@@ -84,10 +94,16 @@ class Nemesis:
 
     def a_while_s(self) -> float:
         """Return how long a fault lasts: a moment, about a session, or long."""
-        return self.rng.choice((0.3, SESSION_MS / 1000 * 2, self.cluster.plan.long_s)) * self.rng.random()
+        return self.rng.choice((0.3, SESSION_MS / 1000 * 2, self.cluster.plan.profile.long_s)) * self.rng.random()
 
     async def for_a_while(self) -> None:
         await asyncio.sleep(self.a_while_s())
+
+    def running(self, member: Member | None) -> Member:
+        """Return it. Raises NotNow if it does not run."""
+        if member is None or not member.running:
+            raise NotNow
+        return member
 
     def running_broker(self) -> BrokerMember:
         return self.one_of([member for member in self.cluster.members.values() if member.running])

@@ -35,7 +35,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def __init__(self, rng: Rng) -> None:
         self.steps = 0
         self.failures: list[str] = []  # exceptions that nobody handled
-        self.on_step: Callable[[SimulatedProcess], None] | None = None  # called after each callback of a process
+        self.on_step: list[Callable[[SimulatedProcess], None]] = []  # called after each callback of a process
         self.on_kill: list[Callable[[SimulatedProcess], None]] = []
         self.on_pause: list[Callable[[SimulatedProcess], None]] = []
         self.step_limit_s = float("inf")
@@ -157,8 +157,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                     self.steps += 1
                     if self._spent_s:
                         self._was_busy(process, handle)
-                    if self.on_step is not None:
-                        self.on_step(process)
+                    for look in self.on_step:
+                        look(process)
                 else:
                     process.kept.append(handle)  # a dead process keeps it, otherwise its coroutines would be closed
                     continue
@@ -218,13 +218,14 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self.time() + delay, callback, *args, context=context)
+        return self.call_at(self._now + self._spent_s + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         handle = Handle(when, callback, args, self, contextvars.copy_context() if context is None else context)
-        self._push(handle)
+        handle.in_heap = True
+        heapq.heappush(self._timers, (when, next(self._sequence), handle))
         return handle
 
     def _push(self, handle: Handle) -> None:

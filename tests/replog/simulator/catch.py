@@ -51,7 +51,7 @@ def evidence(outcome: SeedOutcome) -> str:
             line for line in lines if re.match(r"[\w.]*(Error|Exception|Violation|Stuck|broker-\d)\b", line)
         ] or lines
         return lines[-1][:300]
-    return f"{outcome.invariant}: {lines[1] if len(lines) > 1 else outcome.text}"[:300]
+    return lines[0][:300]
 
 
 def write_report(path: Path, variant: Variant, caught: SeedOutcome | None, tried: int) -> None:

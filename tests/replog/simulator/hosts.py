@@ -1,4 +1,4 @@
-"""A host with a simulated disk, for tests without a loop; a client and a server that talk over the simulated network."""
+"""A host with a simulated disk, for tests without a loop, and a client and a server on the simulated network."""
 
 import random
 from collections.abc import Awaitable, Callable

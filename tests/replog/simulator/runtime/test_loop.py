@@ -76,7 +76,7 @@ def test_everything_knows_its_process(loop, process):
         loop.spawn(other, asyncio.to_thread(note))
 
     stepped: list[str] = []
-    loop.on_step = lambda process: stepped.append(process.name)
+    loop.on_step.append(lambda process: stepped.append(process.name))
     loop.spawn(process, work())
     loop.call_soon(note)
     loop.run_until(9.0)

@@ -42,7 +42,7 @@ def test_a_new_kind_of_fault_leaves_the_rest_of_the_plan_as_it_was():
     fewer = replace(storm, faults={kind: rate for kind, rate in storm.faults.items() if kind is not SPLIT})
     for seed in range(20):
         plan, before = draw(Rng(seed), storm), draw(Rng(seed), fewer)
-        assert replace(plan, faults=before.faults) == before
+        assert replace(plan, faults=before.faults, profile=fewer) == before
         swarm, before = (draw(Rng(seed), replace(profile, swarm=True)) for profile in (storm, fewer))
         assert len(swarm.faults.keys() ^ before.faults.keys()) <= 2, "one comes, and one goes for it"
 
@@ -52,7 +52,7 @@ def test_a_new_topic_leaves_the_others_as_they_were():
     for seed in range(20):
         two, three = (draw(Rng(seed), replace(profile, topics=(many, many))) for many in (2, 3))
         assert three.topics[:2] == two.topics
-        assert replace(three, topics=two.topics) == two
+        assert replace(three, topics=two.topics, profile=two.profile) == two
 
 
 def test_a_new_kind_or_a_further_draw_in_a_fault_moves_no_other_fault(tmp_path, monkeypatch):
