@@ -32,14 +32,6 @@ def test_a_replica_that_is_fenced_meanwhile_is_waited_for_no_longer_ft_23(pair):
     assert waiting.result() == 7
 
 
-def test_the_only_live_replica_answers_once_its_own_start_is_durable_ft_23(pair):
-    pair.kill(2)
-    pair.until(lambda: pair.controller.state.image.brokers[2].fenced, 60)
-    waiting = pair.loop.spawn(pair.client, delete(pair, 7))
-    pair.until(waiting.done, 2)
-    assert waiting.result() == 7
-
-
 def test_who_waits_in_vain_is_told_what_for(pair):
     pair.network.block("broker-2", "broker-1")
     with pytest.raises(ReplogError, match="t-0: a live replica may still have records before offset 7") as refused:

@@ -5,7 +5,6 @@ import pytest
 from replog.client import Producer
 from replog.simulator.network.transport import SimulatedTransport
 from replog.simulator.runtime.clocks import WALL_START_MS
-from replog.topic import TopicPartition
 from tests.replog.server.broker.virtual_pair import VirtualPair
 
 EVERYBODY = "broker-1:9092,broker-2:9092,broker-3:9092"
@@ -42,12 +41,3 @@ def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22
     assert three.run(scenario()) < BOUND_S
     states = three.controller.state.image.partitions.values()
     assert [(state.leader, state.isr) for state in states] == [(2, (2, 3)), (2, (2, 3))]
-
-
-def test_a_leader_that_is_idle_and_cut_off_stays_until_there_is_something_to_commit_isr_20(three):
-    three.produce(10)
-    cut_off(three, 1)
-    three.wait(10)
-    assert three.isr == {1, 2, 3}
-    state = three.controller.state.image.partitions[TopicPartition("t", 0)]
-    assert (state.leader, state.leader_epoch) == (1, 0)

@@ -55,29 +55,6 @@ def test_whoever_meets_it_the_broker_stops_and_nobody_waits_on_in_vain_pr_10(pai
     assert waiting.result() == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_partition_whose_disk_failed_is_led_no_more_even_when_its_high_watermark_moves(pair):
-    """PR-10 case A, whatever the reason: the state in memory may lie halfway between two."""
-    hosted = pair.hosted(1)
-    replicas, leader = pair.brokers[1].replicas, hosted.leader
-    assert leader is not None
-    pair.network.block("broker-2", "broker-1")
-    waiting = pair.loop.spawn(pair.client, ask(pair, "produce_once"))
-    pair.wait(0.5)
-    break_files(pair.log(1))
-
-    async def fail() -> None:
-        hosted.log.roll()
-
-    with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
-        pair.run(fail(), pair.processes[1])
-    assert hosted.log.maybe_increment_high_watermark(11)
-    pair.until(waiting.done, 0.5)
-    assert waiting.result() == ErrorCode.KAFKA_STORAGE_ERROR
-    for answer in (replicas.leader(TP), replicas.leader_for_epoch(TP, 0), replicas.leader_for_epoch(TP, 9)):
-        assert answer is ErrorCode.KAFKA_STORAGE_ERROR
-    assert replicas.reader_for_fetch(TP, FetchPartition(0, 1)) is ErrorCode.KAFKA_STORAGE_ERROR
-
-
 def test_a_followers_disk_that_failed_is_told_before_any_epoch(pair):
     hosted, replicas = pair.hosted(2), pair.brokers[2].replicas
     assert replicas.leader_for_epoch(TP, 9) is ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -75,23 +75,6 @@ async def test_expired_segments_go_and_their_files_follow(cluster):
     await eventually(lambda: not list(log.directory.glob("*.deleted")), what=lambda: list(log.directory.iterdir()))
 
 
-async def test_a_silent_follower_leaves_the_isr_and_returns_when_it_fetches_again(cluster):
-    """ISR-5, ISR-1. The metadata that drops it makes it fetch again, so its absence is too short to be looked at."""
-    await cluster.begin(3, brokers={"replica_lag_time_max_ms": 2000})
-    await cluster.produce(TP, batch(b"one"))
-    silent = next(iter({1, 2, 3} - {cluster.leader(TP)}))
-    before = cluster.controller.state.image.partitions[TP].partition_epoch
-    cluster.brokers[silent]._fetchers.stop(TP)
-    await cluster.produce(TP, batch(b"two"), timeout_ms=300)
-
-    def dropped_and_taken_back() -> bool:
-        state = cluster.controller.state.image.partitions[TP]
-        return state.partition_epoch == before + 2 and silent in state.isr
-
-    await eventually(dropped_and_taken_back, what=lambda: cluster.controller.state.image.partitions[TP])
-    assert cluster.log(silent, TP).log_end_offset == 2
-
-
 async def test_nothing_is_kept_for_partitions_that_are_gone(cluster):
     broker = await cluster.begin(1, flush_ms="60000")
     assert broker.logs is not None

@@ -14,7 +14,6 @@ from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 from tests.replog.server.broker.disks.test_failing_disks import ask
-from tests.replog.server.broker.virtual_pair import TP
 
 T0 = TopicPartition("t", 0)
 
@@ -130,23 +129,6 @@ def test_a_follower_counts_once_it_has_flushed(pair, monkeypatch):
     pair.run(call(follower.ask_for_flush), pair.processes[2])
     assert pair.loop.run_until(waiting.done, pair.loop.time() + 0.4), "told at once, while another fetch waits"
     assert pair.log(1).high_watermark == 1
-
-
-def test_a_follower_asks_for_nothing_before_its_truncation_is_settled(pair, monkeypatch):
-    """LG-10: and then goes on."""
-    pair.create_topic()
-    pair.produce(*[100] * 3)
-    log = pair.log(2)
-    pair.until(lambda: log.log_end_offset == 3, 5)
-    on_due = log.on_flush_due
-    monkeypatch.setattr(log, "on_flush_due", lambda: None)
-    pair.run(call(lambda: log.truncate_to(1)), pair.processes[2])
-    pair.hosted(2).fetched_by.mark(TP)  # type: ignore[union-attr]
-    pair.wait(2)
-    assert log.log_end_offset == 1
-    monkeypatch.setattr(log, "on_flush_due", on_due)
-    pair.run(call(log.ask_for_flush), pair.processes[2])
-    pair.until(lambda: log.log_end_offset == 3, 2)
 
 
 def test_a_setting_that_is_altered_holds_for_what_is_there_already(pair):

@@ -19,17 +19,3 @@ async def test_isr_5_a_follower_that_falls_silent_while_all_is_level_leaves_once
     await cluster.produce(TP, batch(b"y"), acks=1)
     # The metadata that drop it make it fetch again: it may be back before anybody looks.
     await eventually(lambda: leader.context.traffic.isr_shrinks == 1, what=lambda: leader.context.traffic)
-
-
-async def test_isr_9_a_proposal_that_was_not_decided_is_submitted_again(cluster, monkeypatch):
-    """ISR-9."""
-    await cluster.begin(2)
-    await cluster.led(TP)
-    manager, submitted = cluster.brokers[cluster.leader(TP)].manager, []
-    monkeypatch.setattr(manager, "_submit_proposal", lambda _, proposal: submitted.append(proposal) or True)
-    leader = manager.replicas.hosted[TP].leader
-    leader.resign()
-    manager.propose(TP, leader)
-    for error in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT):
-        manager.on_alter_partition_result(TP, submitted[0], error, None)
-    assert submitted == submitted[:1] * 3

@@ -137,17 +137,6 @@ async def test_the_first_fault_is_told_fe_1(leader, tp, wrong, error):
     assert leader.ask(named(tp, **wrong), replica_id=replica_id) == {tp: error}
 
 
-async def test_after_an_error_everything_is_told_again_fe_17(leader):
-    assert leader.ask(named(LED)) == {LED: ErrorCode.NONE}
-    leader.manager.replicas.hosted[LED].topic_id = b"another topic..."
-    leader.manager.role_changed(LED)
-    assert leader.ask() == {LED: ErrorCode.INCONSISTENT_TOPIC_ID}
-    assert leader.ask() == {LED: ErrorCode.INCONSISTENT_TOPIC_ID}
-    leader.manager.replicas.hosted[LED].topic_id = TOPIC_ID
-    leader.manager.role_changed(LED)
-    assert leader.ask() == {LED: ErrorCode.NONE}
-
-
 class Waits(DelayedOperation[TopicPartition]):
     def __init__(self, fault: Exception | None) -> None:
         super().__init__(timeout_ms=1000)
