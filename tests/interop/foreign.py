@@ -6,17 +6,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc_tools.protoc
-from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
-from google.rpc import error_details_pb2, status_pb2
-from grpc_health.v1 import health_pb2
 
 from replog.rpc.generate import PROTO
-from replog.rpc.reflection import SERVICES
 from tests.interop.kafka import cache_directory
 
 _SOURCES = Path(__file__).with_name("clients")
@@ -105,20 +100,3 @@ def _build_go(go: str, work: Path) -> None:
 def _build_node(npm: str, work: Path) -> None:
     _run(work, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent")
     shutil.copytree(PROTO, work / "proto")
-    (work / "standard.binpb").write_bytes(_standard().SerializeToString())
-
-
-def _standard() -> FileDescriptorSet:
-    """The contracts of gRPC's own services and of its errors."""
-    found: dict[str, FileDescriptor] = {}
-
-    def visit(files: Sequence[FileDescriptor]) -> None:
-        for file in files:
-            visit(file.dependencies)
-            found[file.name] = file
-
-    visit([health_pb2.DESCRIPTOR, SERVICES[1].file, status_pb2.DESCRIPTOR, error_details_pb2.DESCRIPTOR])
-    descriptors = FileDescriptorSet()
-    for file in found.values():
-        file.CopyToProto(descriptors.file.add())
-    return descriptors

@@ -85,13 +85,18 @@ def test_a_deadline_and_a_cancellation_end_what_waits_and_nothing_else(said):
     assert code(said["cancelled"]["then"]) is OK
 
 
-def test_an_error_of_a_call_comes_with_its_name_and_one_of_a_partition_in_the_answer(said):
+@pytest.mark.parametrize("said", [go_client], indirect=True)
+def test_an_error_of_a_call_comes_with_its_name(said):
     assert code(said["error"]["ended"]) is grpc.StatusCode.INVALID_ARGUMENT
     assert said["error"]["ended"].items() >= {"domain": "replog", "reason": "INVALID_REQUEST"}.items()
     assert said["error"]["ended"]["message"] == "partition_max_bytes -1 may not be negative"
+
+
+def test_an_error_of_a_partition_comes_in_the_answer(said):
     assert said["partition_error"].items() >= {"code": "UNKNOWN_TOPIC_OR_PARTITION", "offset": -1}.items()
 
 
+@pytest.mark.parametrize("said", [go_client], indirect=True)
 def test_health_and_reflection_are_served(said):
     assert said["health"].items() >= {"checked": "SERVING", "watched": "SERVING"}.items()
     assert code(said["health"]["unknown"]) is grpc.StatusCode.NOT_FOUND

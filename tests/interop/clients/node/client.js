@@ -1,10 +1,9 @@
 // A client of replog's contracts as anybody may write one: grpc-js and proto-loader, nothing of replog's own.
 //
-// client.js ADDRESS TOPIC: runs every check below against the broker, and prints what came of it as one
-// JSON object. Beside it are `proto`, the contracts, and `standard.binpb`, the descriptors of gRPC's own services.
+// client.js ADDRESS TOPIC: runs every check below against the broker, and prints what came of it as one JSON object.
+// Beside it are `proto`, the contracts. What does not hang on its library, such as errors and health, ../go checks.
 'use strict';
 
-const fs = require('node:fs');
 const grpc = require('@grpc/grpc-js');
 const loader = require('@grpc/proto-loader');
 const { encodeBatch, decodeBatches } = require('./batch.js');
@@ -13,8 +12,6 @@ const [, , address, topic] = process.argv;
 const MIB = 1 << 20;
 const FORMAT = { keepCase: true, longs: Number, enums: String, defaults: true, oneofs: true };
 const replog = grpc.loadPackageDefinition(loader.loadSync('replog/v1/log.proto', { ...FORMAT, includeDirs: [`${__dirname}/proto`] })).replog.v1;
-const standard = loader.loadFileDescriptorSetFromBuffer(fs.readFileSync(`${__dirname}/standard.binpb`), FORMAT);
-const { health, reflection } = grpc.loadPackageDefinition(standard).grpc;
 
 // Of values: around the sizes of frames and windows, and as large as a message can carry.
 const SIZES = [1, 1000, 16 << 10, 65535, 65536, MIB, MIB, MIB, MIB, MIB, 3 * MIB + 1, 14 * MIB - 100];
@@ -30,22 +27,8 @@ function call(client, method, request, until = deadline()) {
   });
 }
 
-/** How a call ended: gRPC's code, and the ErrorInfo of replog's own errors. */
-function describe(error) {
-  if (error === null) return { code: grpc.status.OK };
-  const described = { code: error.code, message: error.details };
-  const [details] = error.metadata?.get('grpc-status-details-bin') ?? [];
-  if (details) {
-    const status = standard['google.rpc.Status'].deserialize(details);
-    for (const detail of status.details) {
-      const { domain, reason } = standard['google.rpc.ErrorInfo'].deserialize(detail.value);
-      Object.assign(described, { domain, reason });
-    }
-  }
-  return described;
-}
-
-const ended = (promise) => promise.then(() => describe(null), describe);
+/** How a call ended: gRPC's code. */
+const ended = (promise) => promise.then(() => ({ code: grpc.status.OK }), ({ code, details }) => ({ code, message: details }));
 
 function value(number) {
   const out = Buffer.alloc(SIZES[number]);
@@ -131,12 +114,6 @@ const CHECKS = {
     return { ended: await ended(call(log, 'FetchOnce', fetchOf(SIZES.length + 2), Date.now() + 300)) };
   },
 
-  async error() {
-    const request = fetchOf(0);
-    request.partitions[0].partition_max_bytes = -1;
-    return { ended: await ended(call(log, 'FetchOnce', request)) };
-  },
-
   async partition_error() {
     const request = produceOf(7, encodeBatch(Buffer.from('x')));
     request.partitions[0].topic = 'no-such-topic';
@@ -151,27 +128,6 @@ const CHECKS = {
     setTimeout(() => stream.cancel(), 100);
     const how = await ended(messages(stream).next());
     return { ended: how, then: await ended(metadata()) };
-  },
-
-  async health() {
-    const client = new health.v1.Health(address, credentials);
-    const { status } = await call(client, 'Check', { service: 'replog.v1.Log' });
-    const watch = client.Watch({});
-    const { value: watched } = await messages(watch).next();
-    watch.on('error', () => {}).cancel();
-    const unknown = await ended(call(client, 'Check', { service: 'no.such.Service' }));
-    client.close();
-    return { checked: status, watched: watched.status, unknown };
-  },
-
-  async reflection() {
-    const client = new reflection.v1.ServerReflection(address, credentials);
-    const stream = client.ServerReflectionInfo({ deadline: deadline() });
-    stream.write({ list_services: '*' });
-    const { value: answer } = await messages(stream).next();
-    stream.end();
-    client.close();
-    return { services: answer.list_services_response.service.map((service) => service.name) };
   },
 
   async unknown_method() {
