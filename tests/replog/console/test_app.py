@@ -1,10 +1,16 @@
 """The console over HTTP, with a real cluster behind it."""
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
+from replog.client.admin import Admin
 from replog.console import app
+from replog.console import watcher as watching
+from replog.console.board import Board
+from replog.console.watcher import Watcher
 from replog.metadata.values import StandingAudit
 from tests.replog.client.conftest import TP
 from tests.replog.server.broker.conftest import batch
@@ -126,3 +132,35 @@ async def test_what_the_audit_that_goes_on_said_last_is_shown(cluster, console):
         await viewer.hear_until(lambda v: v.parts.get("standing"))
         standing = viewer.parts["standing"]
         assert (standing["verdict"], standing["diverged"], standing["consistent_at_ms"]) == ("DIVERGED", ["t-0"], 0)
+
+
+async def test_a_viewer_that_takes_nothing_holds_nobody_up_and_is_dropped(monkeypatch):
+    monkeypatch.setattr(app, "SEND_S", 0.05)
+
+    async def silent(message: dict[str, str] | None = None) -> None:
+        if message is None or message["type"] != "http.response.start":
+            await asyncio.Event().wait()
+
+    async with Admin("127.0.0.1:1") as admin, asyncio.timeout(30):
+        await app.Events(Watcher(admin, Board()))({}, silent, silent)
+
+
+async def test_a_poll_that_fails_by_a_defect_is_shown_and_the_next_one_comes(cluster, monkeypatch, tmp_path):
+    await cluster.start_broker(1)
+    polls = []
+
+    def report(directory: Path) -> dict[str, str]:
+        polls.append(directory)
+        raise ValueError("nobody foresaw this")
+
+    monkeypatch.setattr(watching, "audit_report", report)
+    monkeypatch.setattr(watching, "POLL_S", 0.01)
+    monkeypatch.setattr(watching, "DISKS_S", 0.0)
+    async with Admin(cluster.brokers[1].address) as admin, asyncio.timeout(60):
+        watcher = Watcher(admin, Board(), tmp_path)
+        watcher.come()
+        running = asyncio.create_task(watcher.run())
+        while len(polls) < 2 or "nobody foresaw this" not in watcher.board.since(0):
+            await asyncio.sleep(0.01)
+            assert not running.done(), running.result()
+        running.cancel()
