@@ -5,5 +5,4 @@
 | `hook.py` | the functions that MkDocs calls: they add pages besides docs/*.md, and change links |
 | `api.py` | the reference of the Python API, from the docstrings of `replog.client` |
 | `settings.py` | docs/settings.md: names, values and defaults from `replog/config` |
-| `wire.py` | the reference of the wire, from proto/ |
 """

@@ -13,7 +13,6 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from docsite.api import api_reference
-from docsite.wire import wire_reference
 
 _LANGUAGES = {"": "text", ".js": "javascript", ".proto": "protobuf", ".py": "python", ".service": "ini", ".txt": "text"}
 _MADE = {"go.sum", "package-lock.json"}  # tools make these, and nobody reads them
@@ -24,7 +23,8 @@ ABOVE = {  # these are not in docs/, which is the site's root
     "CONTRIBUTING.md": "contributing.md",
     "tests/scenarios/README.md": "scenarios.md",
 }
-MADE = {"proto/replog/v1": "wire-reference.md", "replog/client": "api.md"}  # a folder's files make the page
+CONTRACTS = "proto/replog/v1"
+MADE = {CONTRACTS: "wire-reference.md", "replog/client": "api.md"}  # a folder's files make the page
 PICTURES = (".png", ".svg")
 _LINK = re.compile(r"(?<=\]\()([^)#\s]*)(#[^)\s]*)?(?=\))")
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
@@ -106,8 +106,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for path, page in ABOVE.items():
         documents.append(path)
         files.append(File.generated(config, page, abs_src_path=str(ROOT / path)))
-    for page, reference in zip(MADE.values(), (wire_reference, api_reference), strict=True):
-        files.append(File.generated(config, page, content=reference()))
+    for page, content in zip(MADE.values(), (source_page(ROOT, CONTRACTS), api_reference()), strict=True):
+        files.append(File.generated(config, page, content=content))
     linked = (targets((ROOT / document).read_text(), document) for document in documents)
     for path in sorted(set[str]().union(*linked)):
         page = page_of(path)
