@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress
 from rich.table import Table
 
 from replog.client import Admin
@@ -61,11 +61,7 @@ class Narrator:
     def counted(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
         """Show a bar on a terminal while a step runs; yield the function that sets its count."""
         self._started = monotonic()
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        bar = Progress(
-            *columns, TimeElapsedColumn(), console=self.console, transient=True, disable=not self.console.is_terminal
-        )
-        with bar:
+        with Progress(console=self.console, transient=True, disable=not self.console.is_terminal) as bar:
             task = bar.add_task(title, total=total)
             yield lambda count: bar.update(task, completed=count)
 

@@ -34,10 +34,10 @@ def generate() -> dict[str, str]:
 
 
 def contracts(root: Path) -> FileDescriptorSet:
-    """Compile the `.proto` files below `root`, with their comments."""
+    """Compile the `.proto` files below `root`."""
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory, "contracts")
-        _protoc(root, "--include_source_info", f"--descriptor_set_out={target}")
+        _protoc(root, f"--descriptor_set_out={target}")
         return FileDescriptorSet.FromString(target.read_bytes())
 
 
