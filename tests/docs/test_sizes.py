@@ -12,7 +12,7 @@ PRODUCT = (".py", ".js", ".css", ".j2", ".html", ".go", ".java")
 LINES = {
     "benchmarks": 3_248,
     "docs": 3,
-    "docsite": 447,
+    "docsite": 326,
     "follower": 663,
     "leader": 1_772,
     "pyspark_replog": 5,
@@ -27,9 +27,9 @@ LINES = {
     "replog/command": 471,
     "replog/common": 396,
     "replog/config": 752,
-    "replog/console": 1_488,
+    "replog/console": 1_448,
     "replog/controller": 2_623,
-    "replog/demo": 551,
+    "replog/demo": 547,
     "replog/local_cluster": 1_306,
     "replog/log": 8_051,
     "replog/log_tools": 2_536,
@@ -43,8 +43,8 @@ LINES = {
     "spark_jobs/records": 1_924,
     "spark_jobs/replicas": 3_233,
 }
-FILES = 532
-TESTS = 71_749
+FILES = 531
+TESTS = 71_612
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 
