@@ -73,12 +73,6 @@ def test_it_copies_slice_by_slice_until_it_has_everything(current, replica):
     assert replica.log.log_end_offset == 26
 
 
-def test_a_batch_larger_than_a_slice_comes_whole(current, replica):
-    append(current, client_batch(bytes(200)), epoch=4)
-    copy_all(replica, slice_bytes=1)
-    assert replica.log.log_end_offset == 25
-
-
 def test_a_truncation_of_the_current_log_is_made_up_for_first(current, replica):
     """Even if what was cut has been written again in the same epoch, which no comparison of epochs could tell."""
     copy_all(replica)

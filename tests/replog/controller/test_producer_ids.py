@@ -28,11 +28,6 @@ def test_what_was_given_away_is_in_the_records_and_outlives_the_controller(three
     assert allocate(candidate, 12).start == given.stop
 
 
-def test_a_decision_that_was_not_committed_gives_nothing_away(three):
-    three.state.allocate_producer_ids(three.claim(11))
-    assert allocate(three, 12).start == 0
-
-
 def test_unknown_and_replaced_brokers_get_none_ct_3(three, refused):
     """CT-3."""
     with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 99 is not registered"):

@@ -200,28 +200,8 @@ def test_unknown_partitions_and_cancels_of_nothing_are_refused(five):
     assert all(message for _, message in results)
 
 
-def test_a_target_may_name_a_broker_that_is_away(five):
-    """CT-14: it joins when it is back."""
-    five.expire(14)
-    assert alter(five, ("t", 0, [12, 13, 14])) == [("NONE", "")]
-    assert five.alter(11, five.item([11, 12, 13, 14]))[0].error is ErrorCode.INELIGIBLE_REPLICA
-    five.come_back(14, clean=True)
-    assert five.alter(11, five.item([11, 12, 13, 14]))[0].error is ErrorCode.NEW_LEADER_ELECTED
-
-
 def test_start_and_cancel_in_one_request_are_taken_in_turn(five):
     """INV-4."""
     assert alter(five, ("t", 0, [12, 13, 14]), ("t", 0, None)) == [("NONE", ""), ("NONE", "")]
     state = five.partition()
     assert (state.replicas, state.partition_epoch, state.leader_epoch) == ((12, 13, 11), 2, 1)
-
-
-def test_an_unclean_restart_of_an_added_replica_in_sync_takes_it_out_again(five):
-    """ISR-18."""
-    alter(five, ("t", 0, [12, 13, 14, 15]))
-    assert five.alter(11, five.item([11, 12, 13, 14]))[0].error is ErrorCode.NONE
-    five.expire(14)
-    five.come_back(14, clean=False)
-    state = five.partition()
-    assert 14 not in state.isr
-    assert (state.adding, state.removing) == ((14, 15), (11,))

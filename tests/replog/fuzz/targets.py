@@ -286,7 +286,8 @@ def dump(name: str) -> Callable[[bytes], Any]:
 def names(data: bytes) -> None:
     name = data.decode("utf-8", "surrogateescape")
     with suppress(ValueError):
-        assert parse_directory_name(name).directory_name == name
+        parsed = parse_directory_name(name)
+        assert (parsed.directory_name, parsed.partition >> 31) == (name, 0)
     base = base_offset_of(name)
     assert base is None or 0 <= base < 2**63
 
@@ -403,6 +404,7 @@ DIGEST_SEEDS = entries(">IQ", (0, 2**64 - 1), (5, 1), (9, 77))
 EPOCH_SEEDS = [b"0\n2\n0 0\n7 105\n", b"0\n0\n", b"0\n1\n2147483647 9223372036854775807"]
 CHECKPOINT_SEEDS = [b"0\n2\nt 0 5\na-b 12 9\n", b"0\n", b""]
 POSITION_SEEDS = [b"cluster.id=c\nhistory.id=00ff\nmetadata.version=17\n"]
+NAMES = [b"a-b-12", LOG.encode(), b"t-0." + b"0" * 32 + b"-delete", b"9" * 20 + b".log", b"t-2147483648"]
 IDENTITY_SEEDS = [b"# c\n#\ncluster.id=c\ndirectory.id=AAAAAAAAAAAAAAAAAAAABQ\nnode.id=3\nversion=1\n"]
 
 TARGETS: dict[str, Target] = {
@@ -431,7 +433,7 @@ TARGETS: dict[str, Target] = {
         as_file(CLEAN_SHUTDOWN, lambda path: take_marker(path.parent, 1)), lambda: [b'{"version":0,"brokerEpoch":17}']
     ),
     "properties": Target(as_file("server.properties", load_properties), IDENTITY_SEEDS),
-    "names": Target(names, lambda: [b"a-b-12", LOG.encode(), b"t-0." + b"0" * 32 + b"-delete", b"9" * 20 + b".log"]),
+    "names": Target(names, NAMES),
     "wire": Target(wire, messages),
     "metadata": Target(follow_metadata, metadata_seeds),
     "lists": Target(lists, many_partitions),

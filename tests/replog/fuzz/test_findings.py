@@ -3,24 +3,10 @@
 import pytest
 
 from replog.log.errors import CorruptRecord, InvalidRecord
-from replog.log.files.names import base_offset_of
 from replog.log.formats.batch import parse_header
 from replog.log.formats.records import iterate_records
-from replog.topic import parse_directory_name
 from tests.replog.log.batches import append, changed, client_batch, open_log, stamped
 from tests.replog.log.compaction.compacting import clean, offsets_of
-
-
-def test_a_base_offset_has_63_bits():
-    assert base_offset_of("09223372036854775807.log") == 2**63 - 1
-    assert base_offset_of("09223372036854775808.log") is None
-    assert base_offset_of("99999999999999999999.log") is None
-
-
-def test_a_partition_has_31_bits():
-    assert parse_directory_name("t-2147483647").partition == 2**31 - 1
-    with pytest.raises(ValueError, match="is not <topic>-<partition>"):
-        parse_directory_name("t-2147483648")
 
 
 def test_a_batch_at_the_end_of_all_offsets_is_corrupt():

@@ -61,14 +61,6 @@ def follow(data: bytes, log: Log, size: int) -> None:
     log.write_indexes()
 
 
-@pytest.fixture
-def leader(tmp_path: Path) -> Log:
-    log = lead(tmp_path / "leader", BATCHES, **SETTINGS)
-    assert len(log.segments) > 5
-    assert sum(path.stat().st_size for path in (tmp_path / "leader").glob("*.index")) > 200
-    return log
-
-
 def test_digests_of_common_intervals_compare_across_different_segments(tmp_path):
     """Sums can be subtracted: one log in segments of 900 bytes, one in one segment, same batches."""
     small = lead(tmp_path / "small", BATCHES, **SETTINGS)

@@ -30,15 +30,6 @@ def image_of(*changes):
     return image
 
 
-def test_a_topic_that_is_deleted_takes_its_partitions_along():
-    """CT-19."""
-    other = Change("topic", "t2", Topic("t2", NEW)), partition(0, NEW, "t2")
-    image = image_of(topic(OLD), partition(0, OLD), partition(1, OLD), *other, topic(None))
-    assert image.topics.keys() == {"t2"}
-    assert image.partitions.keys() == {TopicPartition("t2", 0)}
-    assert image.partitions_of("t") == {}
-
-
 @pytest.mark.parametrize(
     "news",
     [

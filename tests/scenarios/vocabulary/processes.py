@@ -92,11 +92,6 @@ def falls_silent(world: World, broker_id: str) -> None:
     stream_of(world, broker_id).silent = True
 
 
-@event("BROKER asks on")
-def asks_on(world: World, broker_id: str) -> None:
-    stream_of(world, broker_id).silent = False
-
-
 @event("REPLICA is throttled")
 def throttled(world: World, name: str) -> None:
     _throttle(world, name, listed=True)

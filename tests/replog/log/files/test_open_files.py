@@ -17,7 +17,6 @@ from replog.log.errors import LogStorageError, TooManyOpenFiles
 from replog.log.files.open_files import OPEN_FILES, OpenFile, OpenFiles, sync_all, with_room
 from replog.log.log import Log
 from replog.log.offsets import Isolation
-from replog.log.timestamps import offset_for_timestamp
 from replog.topic import TopicPartition
 from tests.replog.log.batches import NO_LIMIT, append, client_batch, config, files_of, open_log
 from tests.replog.log.directories.moving import created, deleted, open_directory
@@ -33,10 +32,6 @@ def held(directory: Path) -> list[str]:
         with contextlib.suppress(FileNotFoundError):  # that of the listing
             names.append(os.readlink(f"/proc/self/fd/{fd}"))
     return sorted(Path(name).name for name in names if name.startswith(f"{directory}/"))
-
-
-def base_offsets(files: list[str]) -> set[str]:
-    return {name[:20] for name in files}
 
 
 @pytest.fixture(autouse=True)
@@ -192,16 +187,6 @@ def test_loading_leaves_no_file_of_a_sealed_segment_open(log, clean):
     assert len(log.epochs.entries) > SEGMENTS // 5
     assert len(held(log.directory)) <= 8
     assert files_of(log.directory) == before
-
-
-def test_reading_everything_keeps_few_files_open(log):
-    for offset in [*range(log.log_end_offset), 0, log.log_end_offset - 1, 3]:
-        assert log.read(offset, NO_LIMIT, Isolation.LOG_END, min_one_message=True).records
-        assert len(held(log.directory)) <= 8
-    for timestamp in range(1000, 1100):
-        answer = offset_for_timestamp(log, timestamp)
-        assert answer is None or answer.timestamp >= timestamp
-        assert len(held(log.directory)) <= 8
 
 
 def test_a_sealed_segment_is_read_without_an_index_that_was_damaged_since(log):

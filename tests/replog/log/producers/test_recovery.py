@@ -233,18 +233,6 @@ def test_ps_8_snapshots_go_with_their_segments(tmp_path):
     assert states(reopen(tmp_path)) == LAST
 
 
-def test_when_every_segment_goes_the_producers_stay(tmp_path):
-    """LG-15, PS-8: the roll before the deletion takes a snapshot, and a restart finds it."""
-    log = reopen(tmp_path, retention_bytes=0)
-    produce(log, *(batch(0, n) for n in range(4)))
-    log.update_high_watermark(4)
-    delete_old_segments(log, 0)
-    assert (layout(log), snapshot_offsets(tmp_path)) == ([(4, 0)], [4])
-    assert send(log, 0, 3) == (3, 3)
-    log.close()
-    assert send(reopen(tmp_path, log_start_offset=4), 0, 3) == (3, 3)
-
-
 # -- transactions
 
 
