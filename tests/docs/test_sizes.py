@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_233,
 }
 FILES = 531
-TESTS = 71_491
+TESTS = 71_423
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

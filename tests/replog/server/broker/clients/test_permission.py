@@ -7,12 +7,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from replog.client import Consumer, Producer
-from replog.common.acl import CLUSTER_NAME, Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.controller import acls
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.access import ACCESS, On
-from replog.rpc.v1 import inspection_pb2, log_dirs_pb2, log_pb2
+from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import (
     CALL_S,
@@ -180,40 +180,6 @@ async def test_a_list_leaves_out_what_may_not_be_described_and_tells_nobody_of_a
         await guarded.ask(methods.Inspection["describe_replicas"], inspection_pb2.DescribeReplicasRequest(topic="t"))
     assert refused.value.code is DENIED
     assert [line["resource"] for line in lines if line["event"] == "denied"] == ["TOPIC:t"]
-
-
-async def test_files_are_for_who_may_read_the_topic_and_directories_for_who_may_describe_the_cluster(guarded):
-    read = inspection_pb2.ReadFileRequest(topic="t")
-    with pytest.raises(ReplogError) as refused:
-        await anext(guarded.cluster.any_channel().watch(methods.Inspection["read_file"], read))
-    assert refused.value.code is DENIED
-    await guarded.allow(Operation.READ)
-    pieces = guarded.cluster.any_channel().watch(methods.Inspection["read_file"], read)
-    assert (await anext(pieces)).head.position == 0
-    with pytest.raises(ReplogError) as refused:
-        await guarded.ask(methods.LogDirs["describe_log_dirs"], log_dirs_pb2.DescribeLogDirsRequest())
-    assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-
-
-async def test_a_follower_needs_to_act_for_the_cluster_where_no_certificate_says_that_it_is_a_broker(cluster):
-    await cluster.start_brokers(1, 2, authorizer_class_name=STANDARD)
-    await cluster.create_topic("t", 1, 2, min_insync_replicas="1")
-    guarded = Guarded(cluster)
-    await guarded.allow(Operation.WRITE)
-    assert (await cluster.produce(TP, batch(b"x"), acks=-1, timeout_ms=500))[0] is ErrorCode.REQUEST_TIMED_OUT
-    action = Acl(
-        ResourceType.CLUSTER,
-        CLUSTER_NAME,
-        PatternType.LITERAL,
-        "User:ANONYMOUS",
-        "*",
-        Operation.CLUSTER_ACTION,
-        Permission.ALLOW,
-    )
-    await cluster.controller.decide(
-        lambda _: acls.create_acls(cluster.controller.state.image, [action], random.Random())
-    )
-    await eventually(lambda: {cluster.log(n, TP).log_end_offset for n in (1, 2)} == {1})
 
 
 async def test_clients_hear_of_it_at_once_and_by_name(guarded):

@@ -15,8 +15,6 @@ import pytest
 from replog.errors import ErrorCode
 from replog.log.directories.changes import LogChange
 from replog.log.directories.metadata_position import read_position
-from replog.log.epochs import LeaderEpochCache
-from replog.log.errors import storage_errors
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import record_of
@@ -207,29 +205,6 @@ async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster)
     watching.cancel()
     assert {partitions for partitions, _ in seen} == {0, 3 * SLICE}
     assert max(abs(after - before) for (_, before), (_, after) in itertools.pairwise(seen)) <= SLICE
-
-
-async def test_a_leader_for_whose_epoch_there_was_no_room_leads_once_there_is(cluster, monkeypatch):
-    await cluster.begin(2)
-    await cluster.produce(TP, batch(b"one"))
-    crashed = cluster.leader(TP)
-    candidate = cluster.brokers[3 - crashed]
-    full, real = True, LeaderEpochCache.put_in_place
-
-    def save(cache: LeaderEpochCache, *durable: Any) -> None:
-        if full:
-            with storage_errors(cache.path):
-                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
-        real(cache, *durable)
-
-    monkeypatch.setattr(LeaderEpochCache, "put_in_place", save)
-    await cluster.crash_broker(crashed)
-    await eventually(lambda: cluster.leader(TP) == candidate.config.node_id)
-    await eventually(lambda: candidate._image.partitions[TP].leader == candidate.config.node_id)
-    assert candidate.manager.replicas.leader(TP) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    full = False
-    await cluster.led(TP)
-    assert not candidate.failed
 
 
 async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothing_to_recover(cluster, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.client.records import decode_fetched
+from replog.demo.traffic import read_back
 from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
 from replog.server.broker.disks import moves
@@ -107,17 +107,9 @@ async def caught_up(cluster: InProcessCluster, *broker_ids: int) -> None:
     await eventually(lambda: len(set(ends())) == 1, what=ends)
 
 
-async def values(cluster: InProcessCluster) -> list[bytes | None]:
-    values: list[bytes | None] = []
-    offset = cluster.log(cluster.leader(TP), TP).log_start_offset
-    while offset < cluster.log(cluster.leader(TP), TP).high_watermark:
-        result, records = await cluster.fetch(TP, offset)
-        assert result.error_code == ErrorCode.NONE
-        decoded = decode_fetched(records, "t", 0, offset)
-        values += [record.value for record in decoded.records]
-        assert decoded.next_offset > offset
-        offset = decoded.next_offset
-    return values
+async def values(cluster: InProcessCluster) -> list[bytes]:
+    leader = cluster.brokers[cluster.leader(TP)]
+    return [value for *_, value in await read_back(leader.address, "t", 1, lambda _: None)]
 
 
 def held_back(cluster: InProcessCluster, broker_id: int) -> Callable[[], None]:
