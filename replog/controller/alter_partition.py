@@ -98,10 +98,8 @@ def refusal(
 
     Rows 2 to 6 come before the members are checked: they order the leader's and the controller's changes (ISR-13)."""
     members = set(proposal.members)
-    if proposal.leader_epoch > state.leader_epoch:  # row 2: this controller is behind
-        return ErrorCode.NOT_CONTROLLER
-    if proposal.partition_epoch > state.partition_epoch:  # row 3
-        return ErrorCode.NOT_CONTROLLER
+    if proposal.leader_epoch > state.leader_epoch or proposal.partition_epoch > state.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER  # rows 2 and 3: this controller is behind
     if proposal.leader_epoch < state.leader_epoch:  # row 4
         return ErrorCode.FENCED_LEADER_EPOCH
     if proposal.sender != state.leader:  # row 5
@@ -112,9 +110,7 @@ def refusal(
         return ErrorCode.INVALID_REQUEST
     if proposal.resigns and members != set(state.isr) - {state.leader}:  # row 8, CT-22
         return ErrorCode.INVALID_REQUEST
-    if proposal.recovering and len(members) > 1:  # row 9
-        return ErrorCode.INVALID_REQUEST
-    if proposal.recovering and not state.recovering:  # row 10
+    if proposal.recovering and (len(members) > 1 or not state.recovering):  # rows 9 and 10
         return ErrorCode.INVALID_REQUEST
     if not all(_eligible(brokers.get(broker_id), epoch) for broker_id, epoch in proposal.isr):  # row 11
         return ErrorCode.INELIGIBLE_REPLICA

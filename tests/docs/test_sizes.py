@@ -14,7 +14,7 @@ LINES = {
     "docs": 3,
     "docsite": 326,
     "follower": 663,
-    "leader": 1_772,
+    "leader": 1_770,
     "pyspark_replog": 5,
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
@@ -28,7 +28,7 @@ LINES = {
     "replog/common": 396,
     "replog/config": 752,
     "replog/console": 1_448,
-    "replog/controller": 2_623,
+    "replog/controller": 2_619,
     "replog/demo": 547,
     "replog/local_cluster": 1_306,
     "replog/log": 8_051,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 3_233,
 }
 FILES = 531
-TESTS = 71_423
+TESTS = 71_337
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

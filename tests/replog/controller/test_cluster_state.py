@@ -89,13 +89,6 @@ def test_a_new_active_controller_makes_no_stopped_broker_wait(three):
     three.register(13)
 
 
-def test_a_broker_in_controlled_shutdown_joins_no_isr_and_is_not_elected(three):
-    three.heartbeat(11, shutdown=True)
-    assert three.alter(12, three.item([12, 13, 11]))[0].error is ErrorCode.INELIGIBLE_REPLICA
-    three.expire(12, 13)
-    assert three.partition().leader == -1
-
-
 def test_who_takes_long_to_stop_keeps_its_session(three):
     """It still leads, or the others have not heard yet; each heartbeat is a sign of life."""
     for _ in range(3):
@@ -130,21 +123,6 @@ def test_a_controlled_shutdown_outlives_the_controller(three):
     three.heartbeat(12)
     three.heartbeat(13)
     assert three.heartbeat(11, shutdown=True).should_shutdown
-
-
-def test_the_whole_cluster_can_be_shut_down_and_comes_back_without_unclean_elections(three):
-    for _ in range(10):
-        for broker_id, broker in list(three.image.brokers.items()):
-            if not broker.fenced:
-                three.heartbeat(broker_id, shutdown=True)
-    assert all(broker.fenced for broker in three.image.brokers.values())
-    state = three.partition()
-    assert (state.isr, state.leader) == ((), -1)
-    assert state.elr
-    for broker_id in state.elr:
-        three.come_back(broker_id, clean=True)
-    assert three.partition().leader in state.elr
-    assert not three.partition().recovering
 
 
 def test_a_decision_changes_no_metadata_before_it_is_applied(three):

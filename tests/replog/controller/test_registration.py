@@ -142,14 +142,6 @@ def test_isr_18_a_clean_stop_of_an_earlier_release_is_believed_by_its_epoch(thre
     assert three.partition().elr == (13,)
 
 
-def test_a_restart_before_the_expired_broker_was_fenced_does_all_that_fencing_does(three):
-    three.now_ms += 9000
-    three.register(11)
-    state = three.partition()
-    assert (state.leader, state.isr, state.leader_epoch, state.partition_epoch) == (12, (12, 13), 1, 1)
-    assert three.image.brokers[11].fenced
-
-
 def test_ct_4_the_registration_is_the_last_record_so_who_applied_it_knows_what_the_restart_changed(three):
     """CT-4."""
     three.now_ms += 9000

@@ -176,21 +176,6 @@ def test_cl_9_a_swap_that_was_never_finished_is_called_off_by_the_next_one(tmp_p
 # -- LD-1, LD-2
 
 
-def test_leftovers_of_every_kind_are_removed(tmp_path):
-    """S-W-D11, LD-1: an unfinished set takes the swap files of its base and above with it."""
-    log = fixture_t(tmp_path)
-    log.close()
-    files = files_of(tmp_path)
-    kinds = ("log", "index", "timeindex", "digest", "txnindex")
-    strays = [name(6, f"{kind}.cleaned") for kind in kinds] + [name(12, f"{kind}.swap") for kind in kinds]
-    strays += [name(3, "log.deleted"), name(3, "snapshot.deleted"), name(77, "index"), name(77, "txnindex")]
-    for stray in strays:
-        (tmp_path / stray).write_bytes(b"")
-    again = open_log(tmp_path, segment_bytes=300)
-    assert (again.log_end_offset, files_of(tmp_path)) == (20, files)
-    assert names_in(tmp_path).isdisjoint(strays)
-
-
 def test_a_complete_set_replaces_its_range_with_everything_that_belongs_to_it(tmp_path):
     """S-W-D12, LD-2: logs, indexes and producer snapshots from the set's base up to its end."""
     log = fixture_t(tmp_path)
@@ -205,13 +190,3 @@ def test_a_complete_set_replaces_its_range_with_everything_that_belongs_to_it(tm
     assert not list(tmp_path.glob(name(6, "*")))
     assert (again.log_end_offset, again.epochs.entries) == (20, ((0, 0), (1, 8), (2, 16)))
     assert offsets_of(again) == list(range(20))
-
-
-def test_ld_2_an_index_that_has_lost_its_log_to_its_name_follows_it(tmp_path):
-    """The log is renamed first: what is left over belongs to it and replaces nothing else."""
-    log = fixture_t(tmp_path)
-    log.close()
-    files = files_of(tmp_path)
-    (tmp_path / name(6, "index")).rename(tmp_path / name(6, "index.swap"))
-    open_log(tmp_path, segment_bytes=300).close()
-    assert files_of(tmp_path) == files

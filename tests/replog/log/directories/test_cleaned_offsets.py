@@ -34,14 +34,6 @@ def content(directory: Path) -> str:
     return (directory / "cleaner-offset-checkpoint").read_text()
 
 
-def test_it_survives_a_restart(tmp_path):
-    filled(tmp_path).close(1)
-    assert content(tmp_path) == "0\n2\nother 3 7\nt 0 5\n"
-    manager = open_directory(tmp_path, COMPACTED)
-    assert (manager.cleaned_offsets.get(TP), manager.cleaned_offsets.get(OTHER)) == (5, 7)
-    manager.abandon()
-
-
 def test_a_truncation_below_lowers_it_at_once(tmp_path):
     """What is appended there next is dirty, after a crash too; above, it stays."""
     manager = filled(tmp_path)
@@ -70,18 +62,6 @@ def test_a_damaged_one_counts_as_empty(tmp_path):
     manager = open_directory(tmp_path, COMPACTED, lines.append)
     assert manager.cleaned_offsets.get(TP) is None
     assert any("cleaner-offset-checkpoint" in line and "from their beginning" in line for line in lines), lines
-    manager.abandon()
-
-
-def test_it_goes_with_a_replica_that_was_moved_away(tmp_path):
-    """The one that is copied in its place is dirty, after a crash too."""
-    filled(tmp_path).close(1)
-    shutil.move(tmp_path / "t-0", tmp_path.parent / "away")
-    manager = open_directory(tmp_path, COMPACTED)
-    append(created(manager, TP, b"1" * 16, COMPACTED), *[client_batch((b"k", b"v"))] * 10).flush()
-    manager.abandon()
-    manager = open_directory(tmp_path, COMPACTED)
-    assert manager.cleaned_offsets.get(TP) is None
     manager.abandon()
 
 

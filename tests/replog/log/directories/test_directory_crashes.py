@@ -10,7 +10,7 @@ from replog.log.directories.log_manager import LogManager
 from replog.log.files.deletion import remove
 from replog.log.log import Log
 from replog.topic import TopicPartition
-from tests.replog.log.directories.moving import CONFIG, TP, copied, filled, move, place, start, swapped, take, told
+from tests.replog.log.directories.moving import TP, copied, filled, move, place, start, swapped, told
 from tests.replog.log.kills import killed_after
 
 
@@ -139,25 +139,14 @@ def test_each_step_of_a_swap_is_durable_before_the_next(disks, monkeypatch):
     assert steps == ["one:  to -delete", "one: fsync", "two: -future to ", "two: fsync"]
 
 
-def test_a_swap_that_was_decided_is_finished_at_start_and_no_other(disks):
-    """Only the identifier of the deleted directory says so."""
+def test_the_copy_of_a_replica_that_was_deleted_goes_too(disks):
+    """A start finishes a swap that was decided: only the identifier of the deleted directory says so."""
     directories = start(*disks)
-    expected = told(filled(directories))
+    filled(directories)
     move(directories, TP, str(disks[1]))
     copied(directories)
     directories.abandon()
-    (future,) = disks[1].glob("*-future")
-    identifier = future.name.removesuffix("-future")[-32:]
-    (disks[0] / "a-b-12").rename(disks[0] / f"a-b-12.{identifier}-delete")
-    lines: list[str] = []
-    again = take(*disks)
-    again.load(lambda tp: CONFIG, lines.append)
-    assert f"finishing the move of a-b-12 to {disks[1]}" in lines
-    assert told(again.logs[TP])[1] == expected[1]
-    move(again, TP, str(disks[0]))
-    copied(again)
-    again.abandon()
-    (disks[1] / "a-b-12").rename(disks[1] / f"a-b-12.{'0' * 32}-delete")
+    (disks[0] / "a-b-12").rename(disks[0] / f"a-b-12.{'0' * 32}-delete")
     last = start(*disks)
-    assert (last.get(TP), last.future(TP)) == (None, None), "the replica was deleted, and its copy goes too"
+    assert (last.get(TP), last.future(TP)) == (None, None)
     assert not [path for disk in disks for path in disk.glob("a-b-12*") if not path.name.endswith("-delete")]
