@@ -3,9 +3,7 @@
 A controller, three brokers and a producer run in one process and on one event loop, over real sockets and files, so a
 profiler sees all of them. Records of 1 KiB with acks=all go to six partitions with three replicas each. Lone records
 are counted: each is sent some milliseconds after the one before it was acknowledged, so no two share a request, however
-slow the profiler is, and the counts hardly vary. The CPU of a record and its latency are measured before, at a fixed
-rate and without the profiler. All roles share one core there, so both differ from those of separate processes
-(`make bench`).
+slow the profiler is, and the counts hardly vary. `make bench` measures CPU and latency, in separate processes.
 
 Run it with `make bench-inside`.
 """
@@ -25,17 +23,15 @@ from typing import Any
 
 import structlog
 
-from benchmarks.harness import Latency, benchmark_parser, homes, parsed, publish, table
-from benchmarks.peers.peer import RECORD_BYTES, answered
+from benchmarks.harness import benchmark_parser, homes, parsed, publish, table
+from benchmarks.peers.peer import RECORD_BYTES
 from benchmarks.peers.replog import LOCAL_TO_BROKERS
-from benchmarks.peers.replog_client import Client
 from replog.client import Producer
 from replog.config.processes import BrokerConfig
 from replog.rpc.http2.protocol.outflow import Outflow
 from tests.replog.server.broker.conftest import InProcessCluster
 
 TOPIC, PARTITIONS, BROKERS = "t", 6, 3
-WARM_S = 1.0
 GAP_S = 0.005  # the pause after a lone record's acknowledgement, by the end of which all its work is done
 ROOT = Path(__file__).parents[1]
 PARTS = (  # a file counts for the first of these that it lies in
@@ -117,18 +113,12 @@ def times(profile: cProfile.Profile, file: str, line: int, name: str) -> int:
     return pstats.Stats(profile).stats[file, line, name][1]  # type: ignore[attr-defined,no-any-return]
 
 
-async def measure(per_second: float, seconds: float) -> dict[str, Any]:
+async def measure(seconds: float) -> dict[str, Any]:
     profile = cProfile.Profile(time.process_time)  # waits do not count
     loop = asyncio.get_running_loop()
     assert isinstance(loop, TurnsLoop)
     with homes() as home:
         async with cluster(home) as addresses:
-            client = Client(addresses, "")
-            for length_s in (WARM_S, seconds):
-                sent, cpu_s = round(per_second * length_s), time.process_time()
-                pace = {"topics": {TOPIC: PARTITIONS}, "per_second": per_second, "records": sent, "settings": {}}
-                waits = answered(await client.pace(record_bytes=RECORD_BYTES, **pace))
-            cpu_s, latency = time.process_time() - cpu_s, Latency.of(waits)
             turns = loop.turns
             records = await send_alone(addresses, seconds, profile)
             turns = loop.turns - turns
@@ -139,36 +129,27 @@ async def measure(per_second: float, seconds: float) -> dict[str, Any]:
         "file_writes": times(profile, "~", 0, "<built-in method posix.pwritev>"),
         "turns": turns,
     }
-    return {
-        "cpu_us": cpu_s / sent * 1e6,
-        "p50_ms": latency.p50_ms,
-        "p99_ms": latency.p99_ms,
-        "parts": parts(profile, records),
-        **{name: count / records for name, count in counts.items()},
-    }
+    return {"parts": parts(profile, records), **{name: count / records for name, count in counts.items()}}
 
 
-def shown(figures: dict[str, Any], per_second: float) -> str:
+def shown(figures: dict[str, Any]) -> str:
     rows = [[part["part"], f"{part['calls']:.0f}", f"{part['share']:.0%}"] for part in figures["parts"]]
     rows.append(["all", f"{sum(part['calls'] for part in figures['parts']):.0f}", ""])
     return (
         table(["part", "calls a lone record", "of the profiled CPU time"], rows)
         + f"\n\nA lone record takes {figures['messages']:.1f} messages, {figures['socket_writes']:.1f} writes to "
-        f"sockets, {figures['file_writes']:.1f} to files and {figures['turns']:.1f} turns of the loop. "
-        f"At {per_second:g} records a second, without the profiler: {figures['cpu_us']:.0f} µs of CPU a record, "
-        f"p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms."
+        f"sockets, {figures['file_writes']:.1f} to files and {figures['turns']:.1f} turns of the loop."
     )
 
 
 def main() -> None:
     parser = benchmark_parser(__doc__)
-    parser.add_argument("--per-second", type=float, default=1000.0, help="without the profiler")
-    parser.add_argument("--seconds", type=float, default=5.0, help="without the profiler, and as long with it")
+    parser.add_argument("--seconds", type=float, default=5.0, help="with the profiler")
     options, _ = parsed(parser)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with asyncio.Runner(loop_factory=TurnsLoop) as runner:
-        figures = runner.run(measure(options.per_second, options.seconds))
-    publish("inside", shown(figures, options.per_second), figures, options)
+        figures = runner.run(measure(options.seconds))
+    publish("inside", shown(figures), figures, options)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ def test_each_file_belongs_to_the_part_that_it_lies_in():
 
 def test_all_roles_are_counted():
     with asyncio.Runner(loop_factory=TurnsLoop) as runner:
-        figures = runner.run(measure(per_second=200.0, seconds=0.5))
+        figures = runner.run(measure(seconds=0.5))
     calls = {part["part"]: part["calls"] for part in figures["parts"]}
     assert {"replog/client", "replog/rpc/http2", "leader", "follower", "replog/log", "the kernel"} <= calls.keys()
     assert calls["follower"] > 2, calls  # each record is appended by two of them
@@ -24,4 +24,3 @@ def test_all_roles_are_counted():
     assert figures["file_writes"] >= 3, figures
     assert figures["socket_writes"] > 1
     assert figures["turns"] > 1
-    assert 0 < figures["p50_ms"] <= figures["p99_ms"]
