@@ -1,11 +1,10 @@
 """The whole demo: replicate real records through a crash, prove that nothing was lost, find a flipped bit."""
 
 import asyncio
-import os
 import shutil
 import signal
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -204,7 +203,7 @@ class Story:
     def _stop(self, cluster: LocalCluster, acknowledged: Counter[int]) -> tuple[int, TopicPartition]:
         """Stop cleanly. Return the partition with most records, and a follower of it."""
         ((busiest, _),) = acknowledged.most_common(1)
-        state = _partition(cluster.metadata(), busiest)
+        state = next(each for each in _partitions(cluster.metadata()) if each.partition == busiest)
         follower = next(broker for broker in state.replicas if broker != state.leader)
         with self._say.step("stopping the cluster"):
             killed = cluster.down()
@@ -258,31 +257,26 @@ def _identity(finding: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(finding.get(name) for name in names)
 
 
-def _partition(metadata: Any, number: int) -> Any:
+def _partitions(metadata: Any) -> Any:
     (topic,) = (topic for topic in metadata.topics if topic.topic == TOPIC)
-    return next(partition for partition in topic.partitions if partition.partition == number)
+    return topic.partitions
 
 
 def _busiest_leader(metadata: Any, acknowledged: Counter[int]) -> tuple[int, set[int]]:
     """Return the broker that leads most partitions (of several, the one with most records), and what it leads."""
-    led: dict[int, set[int]] = {}
-    for number in range(PARTITIONS):
-        led.setdefault(_partition(metadata, number).leader, set()).add(number)
-
-    def weight(broker: int) -> tuple[int, int]:
-        return len(led[broker]), sum(acknowledged[number] for number in led[broker])
-
-    chosen = max(led, key=weight)
+    led: defaultdict[int, set[int]] = defaultdict(set)
+    for partition in _partitions(metadata):
+        led[partition.leader].add(partition.partition)
+    chosen = max(led, key=lambda broker: (len(led[broker]), sum(acknowledged[number] for number in led[broker])))
     return chosen, led[chosen]
 
 
 class Corruption(NamedTuple):
-    """The flipped bit, which an audit must report as these offsets."""
+    """The flipped bit, which an audit must report as that of this batch."""
 
     path: Path
     position: int  # the byte in the file
-    base_offset: int  # the batch's
-    last_offset: int
+    base_offset: int
 
 
 def flip_payload_bit(replica: Path, below_offset: int) -> Corruption:
@@ -290,21 +284,17 @@ def flip_payload_bit(replica: Path, below_offset: int) -> Corruption:
 
     `replica` is a partition's directory, `below_offset` its high watermark, so that the batch is committed. Raises
     ValueError if the replica has no such batch."""
-    candidates: list[tuple[Path, int, int, int, int]] = []
-    for path in sorted(replica.glob(f"*{LOG_SUFFIX}")):
-        if base_offset_of(path.name) is None:
-            continue
-        for position, header in iterate_batches(path.read_bytes()):
-            if header.last_offset < below_offset and header.size > HEADER_SIZE:
-                candidates.append((path, position, header.size, header.base_offset, header.last_offset))
+    candidates = [
+        (path, start, header)
+        for path in sorted(replica.glob(f"*{LOG_SUFFIX}"))
+        if base_offset_of(path.name) is not None
+        for start, header in iterate_batches(path.read_bytes())
+        if header.last_offset < below_offset and header.size > HEADER_SIZE
+    ]
     if not candidates:
         raise ValueError(f"{replica} has no batch with a payload below offset {below_offset}")
-    path, start, size, base_offset, last_offset = candidates[len(candidates) // 2]
-    position = start + HEADER_SIZE + (size - HEADER_SIZE) // 2
-    fd = os.open(path, os.O_RDWR)
-    try:
-        (byte,) = os.pread(fd, 1, position)
-        os.pwrite(fd, bytes([byte ^ FLIPPED]), position)
-    finally:
-        os.close(fd)
-    return Corruption(path, position, base_offset, last_offset)
+    path, start, header = candidates[len(candidates) // 2]
+    position, content = start + (HEADER_SIZE + header.size) // 2, bytearray(path.read_bytes())
+    content[position] ^= FLIPPED
+    path.write_bytes(content)
+    return Corruption(path, position, header.base_offset)
