@@ -39,7 +39,7 @@ class ReplogPeer(ClusterPeer):
         settings["rpc.transport"] = self.transport
         self.local = LocalCluster(home, len(BROKERS), settings, secure=self.secure)
         os.environ[CLIENT_CONFIG] = str(self.local.client_config) if self.secure else ""
-        self._admin: Admin | None = None
+        self._closing = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
         session_ms = ControllerConfig.model_fields["broker_session_timeout_ms"].default
@@ -47,11 +47,10 @@ class ReplogPeer(ClusterPeer):
         path.parent.mkdir(parents=True)
         path.write_text(f"broker.session.timeout.ms={session_ms}\nrpc.transport={self.transport}\n")
         await asyncio.to_thread(self.local.up)
-        self._admin = Admin(self.bootstrap)
+        self._admin = await self._closing.enter_async_context(Admin(self.bootstrap))
 
     async def close(self) -> None:
-        if self._admin is not None:
-            await self._admin.close()
+        await self._closing.aclose()
         with contextlib.suppress(ReplogError):  # there is no cluster
             processes = [member.process for member in self.local.state.members if member.process is not None]
             await asyncio.to_thread(end, processes)
@@ -72,15 +71,12 @@ class ReplogPeer(ClusterPeer):
         return self.local.data_directory(broker)
 
     async def create(self, topic: str, partitions: int) -> None:
-        assert self._admin is not None
         await self._admin.create_topic(topic, partitions, replication_factor=3)
 
     async def delete(self, topic: str) -> None:
-        assert self._admin is not None
         await self._admin.delete_topic(topic)
 
     async def describe(self, topic: str) -> list[DescribedPartition]:
-        assert self._admin is not None
         try:
             described = await self._admin.describe_topic(topic)
         except ReplogError as error:

@@ -211,21 +211,13 @@ def incomplete(metadata: Any, topic: str | None) -> list[str]:
 
 def member_status(member: LocalMember, metadata: Any) -> MemberStatus:
     """Return a member's status. `metadata` is a GetMetadataResponse, or None if no broker answers."""
-    state, broker_id = member.state.value, member.node_id
-    if member.kind != BROKER or metadata is None:
-        return MemberStatus(member.name, member.pid, member.address, state, -1, -1, -1)
-    known = {broker.broker_id: broker for broker in metadata.brokers}
-    if member.state is ProcessState.RUNNING and (broker_id not in known or known[broker_id].fenced):
-        state = "fenced" if broker_id in known else "starting"
-    partitions = [
-        partition for topic in metadata.topics for partition in topic.partitions if broker_id in partition.replicas
-    ]
-    return MemberStatus(
-        name=member.name,
-        pid=member.pid,
-        address=member.address,
-        state=state,
-        leaders=sum(partition.leader == broker_id for partition in partitions),
-        replicas=len(partitions),
-        out_of_sync=sum(bool(out_of_sync([broker_id], p.isr, p.adding_replicas)) for p in partitions),
-    )
+    state, broker_id, counts = member.state.value, member.node_id, (-1, -1, -1)
+    if member.kind == BROKER and metadata is not None:
+        fenced = {broker.broker_id: broker.fenced for broker in metadata.brokers}
+        if member.state is ProcessState.RUNNING and fenced.get(broker_id, True):
+            state = "fenced" if broker_id in fenced else "starting"
+        replicas = [p for topic in metadata.topics for p in topic.partitions if broker_id in p.replicas]
+        leaders = sum(p.leader == broker_id for p in replicas)
+        late = sum(bool(out_of_sync([broker_id], p.isr, p.adding_replicas)) for p in replicas)
+        counts = leaders, len(replicas), late
+    return MemberStatus(member.name, member.pid, member.address, state, *counts)
