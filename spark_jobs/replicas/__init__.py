@@ -12,10 +12,9 @@
 | the last entries of an offset index | `index_files.py` |
 | every batch of a segment, judged by `replog.log_tools.checker` | `segment_check.py` |
 | files that change while they are read, which is no damage | `moving.py` |
-| the index entries of a segment, against batch headers | `index_check.py` |
+| the index entries of a segment, against batch headers: as points, or hashed as blocks | `index_check.py` |
 | the data source of the audit: one pass over segments, of one kind of check | `checks.py` |
 | batches by offset, and the fast way through a sound segment | `blocks.py`, `sound.py` |
-| index entries by offset, and the fast way through sound ones | `index_blocks.py` |
 | transaction indexes and producer snapshots | `producers.py` |
 | digest indexes at an offset | `digests.py` |
 | the records that compaction has left in a segment | `cleaned.py` |

@@ -148,7 +148,7 @@ class _Sums:
         self.blocks: list[Block] = []
 
     def add_batches(self, batches: list[Batch]) -> None:
-        digests = [_digest(b.base_offset, b.last_offset, b.epoch, b.crc) for b in batches]
+        digests = [digest_of(b.base_offset, b.last_offset, b.epoch, b.crc) for b in batches]
         columns = [[b.base_offset for b in batches], [b.last_offset for b in batches], [b.size for b in batches]]
         bases, lasts, sizes = (np.array(column, np.int64) for column in columns)
         self.add(bases, lasts, sizes, _sums(digests))
@@ -188,7 +188,7 @@ class _Sums:
             )
 
 
-def _digest(base_offset: int, last_offset: int, leader_epoch: int, crc: int) -> bytes:
+def digest_of(base_offset: int, last_offset: int, leader_epoch: int, crc: int) -> bytes:
     """Return what `batch_digest` returns for a header, as eight bytes, big-endian."""
     return blake2b(_digested(base_offset, last_offset, leader_epoch, crc), digest_size=8).digest()
 
@@ -330,7 +330,7 @@ def _batches(log: SegmentFile, start: int) -> Iterator[tuple[int, Array, Array]]
             break
         headers.append(bytes(window[place : place + HEADER_SIZE]))
         try:
-            digests.append(_digest(base_offset, base_offset + delta, epoch, stored))
+            digests.append(digest_of(base_offset, base_offset + delta, epoch, stored))
         except struct.error:  # the last offset has more than 64 bits
             raise NotSound from None
         computed = crc32c(window[place + CRC_START : end])
@@ -364,7 +364,7 @@ def _headers(log: SegmentFile, position: int, indexed: Array) -> Iterator[tuple[
         yield (
             position,
             headers,
-            _sums([_digest(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in batches]),
+            _sums([digest_of(h.base_offset, h.last_offset, h.leader_epoch, h.crc) for _, h in batches]),
         )
         position, last = batches[-1]
         position += last.size

@@ -32,8 +32,7 @@ from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, FileFault
 from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment
-from spark_jobs.replicas.index_blocks import index_blocks
-from spark_jobs.replicas.index_check import Point, index_points
+from spark_jobs.replicas.index_check import Point, index_blocks, index_points
 from spark_jobs.replicas.moving import unread
 from spark_jobs.replicas.producers import producer_faults
 from spark_jobs.replicas.readers import ReplicaSource, Row, SegmentReader, packed, place_of, signed

@@ -2,31 +2,51 @@
 
 A point says how many bytes, and which digest, a replica has up to and including an offset. Two replicas with the same
 batches agree on the difference between any two points that they share, whatever their segments and log starts are.
+Replicas whose segments have the same boundaries have the same entries, so an audit first hashes those of a block into
+one row; where any differs, all entries become points.
+
+It reads only headers: at entries, after the last one, and near aligned offsets. Where something is wrong there,
+`check_segment` reads every header of the segment, and says what.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import pairwise
 from operator import itemgetter
 from typing import NamedTuple
+
+import numpy as np
 
 from replog.config.properties import MAX_LONG
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.formats.batch import HEADER_SIZE, BatchHeader
+from replog.log.formats.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 from replog.log.formats.digest import add_digests, batch_digest
-from replog.log.formats.segment_file import MAX_HEADERS
+from replog.log.formats.segment_file import MAX_HEADERS, SegmentFile
 from replog.log.formats.walk import Break, LogFile
-from replog.log.indexes.entries import Rows
-from replog.log_tools.checker.findings import Fault, Kind
-from replog.log_tools.checker.indexes import ends_batch, lie, read_indexes, times_batch
-from replog.log_tools.checker.segment import epoch_faults, gap_behind, missing_from, surplus
-from spark_jobs.replicas.faults import FileFault, capped
-from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
-from spark_jobs.replicas.segment_check import epoch_checker
+from replog.log.indexes.entries import LAYOUTS
+from replog.log_tools.checker.indexes import SUFFIXES, read_indexes
+from replog.log_tools.checker.segment import gap_behind, missing_from
+from spark_jobs.replicas.blocks import Block, Cells, digest_of
+from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
+from spark_jobs.replicas.segment_check import check_segment
+from spark_jobs.replicas.sound import (
+    HEADER_LAYOUT,
+    INDEX_LAYOUTS,
+    Array,
+    NotSound,
+    SoundIndex,
+    check_beside,
+    check_epochs,
+    require,
+)
 
 BYTES = "bytes"
 DIGEST = "digest"
 TIME = "time"
+MAX_STRAYS = 16  # entries of an index without an offset entry, such as the last one of a sealed segment
 
 _offset = itemgetter(1)
 
@@ -41,278 +61,246 @@ class Point(NamedTuple):
     value: int | None
 
 
+class _Entries(NamedTuple):
+    """The entries of one index that are as the batches say."""
+
+    kind: str
+    slots: Array
+    offsets: Array
+    values: Array  # as those of points, but of this segment alone
+    positions: Array | None = None  # of batches; None: they have none
+
+
 def index_points(segment: ReplicaSegment, log_start: int, aligned: list[int]) -> Iterator[Point | FileFault]:
     """Yield the segment's entries as points, and the faults seen on the way. Raises OSError if a file cannot be read.
 
     Each offset of `aligned` within the segment adds a point just before it, for the batches that end below it: replicas
-    share these even if their indexes, or their batches, share no offset. It reads only batch headers: at entries, after
-    the last one, and near aligned offsets.
+    share these even if their indexes, or their batches, share no offset. There is one at each end, too.
     """
-    return capped(_IndexCheck(segment, log_start).run(aligned))
+    before = {BYTES: segment.bytes_before, DIGEST: segment.digest_before, TIME: None}
+    for item in _look(segment, log_start, aligned):
+        if not isinstance(item, _Entries):
+            yield item
+            continue
+        positions = np.full(len(item.slots), -1) if item.positions is None else item.positions
+        columns = (item.slots, item.offsets, positions, item.values)
+        for slot, offset, position, value in zip(*(column.tolist() for column in columns), strict=True):
+            value = value if item.kind == TIME else _whole(before[item.kind], value)
+            yield Point(item.kind, slot, offset, position, value)
 
 
-class SegmentEnds:
-    """Finds points and faults at a segment's ends and near aligned offsets, from sound index entries on."""
+def index_blocks(segment: ReplicaSegment, log_start: int, cells: Cells) -> Iterator[Block | Point | FileFault]:
+    """Yield blocks of index entries (their `digest` is a hash of them), a few points, and every fault that was seen.
 
-    def __init__(self, segment: ReplicaSegment, *, has_entries: bool) -> None:
-        self._segment = segment
-        self._has_entries = has_entries  # the offset index has some
+    It reads what `index_points` reads. Raises OSError if a file cannot be read.
+    """
+    for item in _look(segment, log_start, list(cells.cuts)):
+        if not isinstance(item, _Entries):
+            yield item
+        elif item.kind == BYTES or (item.kind == DIGEST and segment.digest_before is not None):
+            yield from _hashed(cells, segment.base, item.offsets, item.values.astype(np.uint64))
 
-    def see(self, position: int, header: BatchHeader) -> Iterable[Fault]:
-        """Return the faults of a batch's leader epoch."""
-        raise NotImplementedError
 
-    def floor(self, offset: int) -> tuple[int, int]:
-        """Return offset and position of the last sound entry up to `offset`, from which its batch is found."""
-        raise NotImplementedError
+def _look(segment: ReplicaSegment, log_start: int, aligned: list[int]) -> Iterator[_Entries | Point | FileFault]:
+    end = MAX_LONG if segment.next_base is None else segment.next_base
+    wanted = [*sorted(offset for offset in aligned if segment.base < offset <= end), MAX_LONG]
+    try:
+        yield from _Sound(segment, log_start).rows(wanted)
+    except (NotSound, CorruptRecord):
+        yield from _by_batches(segment, log_start, wanted)
 
-    def digest_at(self, offset: int) -> int | None:
-        """Return the segment's digest up to `offset`, which has an offset entry; 0 before the first batch."""
-        raise NotImplementedError
 
-    def first(self, log: LogFile) -> Iterator[Point | Fault]:
-        """Yield the point before the segment, at which its sums begin."""
-        base = self._segment.base
-        if log.size < HEADER_SIZE:
-            return
-        try:
-            header = log.header(0)
-        except CorruptRecord as error:
-            if self._has_entries:  # otherwise `tail` begins here, and reports it
-                yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, 0, base, base, -1, error.message)
-            return
-        first = header.base_offset
-        yield from self.see(0, header)
-        if (missing := missing_from(self._segment, base, first)) != first:
-            yield Fault(
-                Kind.HOLE, LOG_SUFFIX, 0, min(first, missing), max(first, base) - 1, -1, f"first batch is at {first}"
-            )
-        yield Point(BYTES, -1, first - 1, -1, self._segment.bytes_before)
-        yield Point(DIGEST, -1, first - 1, -1, self._segment.digest_before)
+def _hashed(cells: Cells, base: int, offsets: Array, values: Array) -> Iterator[Block]:
+    """Yield a block for the entries of each cell. `values` are the bytes, or the digests, of the segment from `base` up
+    to each of `offsets`."""
+    steps = np.diff(values, prepend=np.uint64(0))  # otherwise a difference would show in all later blocks
+    since = np.concatenate([[base], offsets + 1])[:-1]  # steps that begin in the cleaned part differ by replica
+    wanted = (offsets >= cells.begin) & (since >= cells.cleaned_to) & (offsets < cells.end)
+    offsets, steps = offsets[wanted], steps[wanted]
+    if not len(offsets):
+        return
+    numbers, cut = offsets // cells.span, np.searchsorted(np.array(cells.cuts, np.int64), offsets, "right")
+    starts = [0, *(np.flatnonzero((np.diff(numbers) != 0) | (np.diff(cut) != 0)) + 1).tolist(), len(offsets)]
+    for start, end in pairwise(starts):
+        entries = offsets[start:end].tobytes() + steps[start:end].tobytes()
+        digest = int.from_bytes(blake2b(entries, digest_size=8).digest(), "big")
+        first, last = int(offsets[start]), int(offsets[end - 1])
+        yield Block(int(numbers[start]), int(cut[start]), first, last, end - start, 0, digest)
 
-    def tail(self, log: LogFile) -> Iterator[Point | Fault]:
-        """Check the batches after the last entry, and that the next segment continues there; yield the point there."""
-        position = last = -1
-        header = None
-        indexed, start = self.floor(MAX_LONG)
-        digest = self.digest_at(indexed)
-        for item in log.walk(start):
-            if isinstance(item, Break):
-                first = self._segment.base if header is None else header.next_offset
-                if (fault := surplus(self._segment, first, item)) is not None:
-                    yield fault
-                elif not item.cut_short:
-                    until = first if self._segment.next_base is None else max(first, self._segment.next_base - 1)
-                    yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, item.position, first, until, -1, item.reason)
-                    last = until
-                break
-            expected = item[1].base_offset if header is None else header.next_offset
-            position, header = item
-            if (missing := missing_from(self._segment, expected, header.base_offset)) != header.base_offset:
-                first, last = sorted((missing, header.base_offset))
-                detail = f"the offset goes from {expected} to {header.base_offset}"
-                yield Fault(Kind.HOLE, LOG_SUFFIX, position, first, last - 1, header.leader_epoch, detail)
-            digest = _add(digest, header, indexed)
-            yield from self.see(position, header)
-        if header is not None:
-            yield self._point(header, -1, position)
-            if digest is not None:
-                yield Point(DIGEST, -1, header.last_offset, position, self._whole_digest(digest))
-            last = max(last, header.last_offset)
-        if (gap := gap_behind(self._segment, log.size, max(last + 1, self._segment.base))) is not None:
-            yield gap
 
-    def align(self, log: LogFile, offset: int) -> Iterator[Point]:
-        """Yield points for the batches that end below `offset`: at the offset before it, or at the log's end."""
-        segment = self._segment
-        if offset <= segment.base or (segment.next_base is not None and offset > segment.next_base):
-            return
-        indexed, start = self.floor(offset - 1)
-        digest = self.digest_at(indexed)
-        position, end, last = -1, 0, segment.base - 1
-        for item in log.walk(start):
-            if isinstance(item, Break):
-                break
-            if item[1].last_offset >= offset:
-                last = offset - 1
-                break
-            position, end, last = item[0], item[0] + item[1].size, item[1].last_offset
-            digest = _add(digest, item[1], indexed)
-        yield Point(BYTES, -1, last, position, segment.bytes_before + end)
+def _by_batches(segment: ReplicaSegment, log_start: int, wanted: list[int]) -> Iterator[_Entries | Point | FileFault]:
+    """The long way: yield every fault that headers show, points for `wanted`, and the entries without a fault."""
+    indexes = read_indexes(segment)
+    offsets, digests = indexes.offsets.rows, indexes.digests.rows
+    ends = np.full(len(offsets), -1)  # of the batches of offset entries
+    lies: list[tuple[str, int]] = []
+    place, last, digest = (-1, 0), segment.base - 1, 0 if indexes.digests.present else None
+    left = iter(wanted)
+    coming = next(left)
+    for item in check_segment(segment, log_start, crc=False):
+        if isinstance(item, FileFault):
+            lies.append((item.file, item.position))
+            yield item
+            continue
+        if item.position == 0:
+            yield from _points(segment, item.base_offset - 1, place, digest)
+        while coming <= item.last_offset:
+            yield from _points(segment, coming - 1, place, digest)
+            coming = next(left)
+        place, last = (item.position, item.position + item.size), item.last_offset
+        ends[bisect_left(offsets, item.base_offset, key=_offset) : bisect_right(offsets, last, key=_offset)] = place[1]
         if digest is not None:
-            yield Point(DIGEST, -1, last, position, self._whole_digest(digest))
+            slot = bisect_left(digests, last, key=_offset)
+            indexed = slot < len(digests) and digests[slot][1] == last
+            added = digest_of(item.base_offset, last, item.epoch, item.crc)
+            digest = digests[slot][2] if indexed else add_digests(digest, int.from_bytes(added))
+    for _ in (coming, *left):
+        yield from _points(segment, last, place, digest)
+    for suffix, index in zip(SUFFIXES, indexes, strict=True):
+        slots, firsts, seconds = map(np.asarray, index.rows.columns)
+        wrong = [position // LAYOUTS[suffix].size for file, position in lies if file == suffix]
+        kept = ~np.isin(slots, wrong)
+        if suffix == INDEX_SUFFIX:
+            kept &= ends >= 0
+            yield _Entries(BYTES, slots[kept], firsts[kept], ends[kept], seconds[kept].astype(np.int64))
+        elif suffix == TIME_INDEX_SUFFIX:
+            yield _Entries(TIME, slots[kept], seconds[kept].astype(np.int64), firsts[kept])
+        else:
+            yield _Entries(DIGEST, slots[kept], firsts[kept], seconds[kept])
 
-    def _point(self, header: BatchHeader, slot: int, position: int) -> Point:
-        return Point(BYTES, slot, header.last_offset, position, self._segment.bytes_before + position + header.size)
 
-    def _whole_digest(self, digest: int) -> int | None:
-        before = self._segment.digest_before
-        return None if before is None else add_digests(before, digest)
+class _Sound:
+    """The short way. Every fault of what it reads must raise `NotSound` or `CorruptRecord`."""
 
-
-class _IndexCheck(SegmentEnds):
     def __init__(self, segment: ReplicaSegment, log_start: int) -> None:
+        self._segment = segment
         self._log_start = log_start
         # A live broker writes the log first: read after it, an index might name batches that were not read.
-        self._indexes = read_indexes(segment)
-        super().__init__(segment, has_entries=bool(self._indexes.offsets.rows))
-        self._epochs = epoch_checker(EpochCheckpoint(), log_start)
-        self._digest_rows: Sequence[tuple[int, int, int]] | None = None  # None: the segment has no digest index
-        self._sound = Rows()  # true entries of the offset index
-        self._reached = 0  # the position of a batch to which the chain from the last sound entry led
-        self._near = 0  # the position of a batch before the one that is looked for next
+        indexes = {suffix: SoundIndex(segment, suffix) for suffix in INDEX_LAYOUTS}
+        self._offsets = indexes[INDEX_SUFFIX].entries
+        self._times = indexes[TIME_INDEX_SUFFIX].entries
+        self._digests = indexes[DIGEST_SUFFIX].entries
+        self._has_digests = indexes[DIGEST_SUFFIX].present
+        self._exact_to = indexes[DIGEST_SUFFIX].last_offset
+        self._checkpoint = EpochCheckpoint()
 
-    def run(self, aligned: list[int]) -> Iterator[Point | Fault]:
-        # A window larger than one header would read most of the log: entries are an index interval apart.
-        with open_log(self._segment, HEADER_SIZE) as log:
+    def rows(self, wanted: list[int]) -> list[_Entries | Point]:
+        segment = self._segment
+        with segment.open(LOG_SUFFIX) as file:
             # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
-            self._epochs = epoch_checker(self._segment.epochs(), self._log_start)
-            yield from self.first(log)
-            yield from self._offsets(log)
-            yield from self._times(log)
-            yield from self._digests(log)
-            yield from self.tail(log)
-            for offset in aligned:
-                yield from self.align(log, offset)
-        yield from epoch_faults(self._epochs.finish())
+            self._checkpoint = segment.epochs()
+            log = LogFile(file, HEADER_SIZE)
+            ends, firsts, timestamps = self._read_entries(file)
+            self._check_times(log, firsts, timestamps)
+            self._check_digests(log)
+            points: list[_Entries | Point] = []
+            if log.size >= HEADER_SIZE:
+                begins = log.header(0)
+                self._check(begins, segment.base)
+                points += _points(segment, begins.base_offset - 1, (-1, 0), 0 if self._has_digests else None)
+            last = segment.base - 1
+            for offset in wanted:
+                position, header, digest, reached = self._below(log, offset)
+                end = 0 if header is None else position + header.size
+                last = last if header is None else header.last_offset
+                points += _points(segment, offset - 1 if reached else last, (position, end), digest)
+            require(gap_behind(segment, log.size, last + 1) is None)
+        of_index = [
+            _Entries(BYTES, _slots(ends), self._offsets["offset"], ends, self._offsets["position"]),
+            _Entries(TIME, _slots(self._times), self._times["offset"], self._times["timestamp"]),
+            _Entries(DIGEST, _slots(self._digests), self._digests["offset"], self._digests["digest"]),
+        ]
+        return [*points, *of_index]
 
-    def see(self, position: int, header: BatchHeader) -> Iterable[Fault]:
-        return epoch_faults(self._epochs.see(position, header))
+    def _read_entries(self, file: SegmentFile) -> tuple[Array, Array, Array]:
+        """Return the ends, first offsets and greatest timestamps of the batches of the offset entries."""
+        ends, firsts, timestamps = [], [], []
+        before = np.concatenate([[self._segment.base - 1], self._offsets["offset"]])
+        for start in range(0, len(self._offsets), MAX_HEADERS):
+            entries = self._offsets[start : start + MAX_HEADERS]
+            batches = file.headers_at(entries["position"].tolist())
+            require(len(batches) == len(entries))
+            headers = np.array([header for _, header in batches], HEADER_LAYOUT)
+            bases = headers["base_offset"].astype(np.int64)
+            lasts = bases + headers["last_offset_delta"]
+            end = entries["position"] + headers["length"] + LOG_OVERHEAD
+            require((bases > before[start : start + len(bases)]).all() and (lasts == entries["offset"]).all())
+            require((end <= file.size).all())
+            check_epochs(self._checkpoint, self._log_start, headers["leader_epoch"], bases, lasts)
+            ends.append(end)
+            firsts.append(bases)
+            timestamps.append(headers["max_timestamp"].astype(np.int64))
+        empty = np.empty(0, np.int64)
+        return np.concatenate([empty, *ends]), np.concatenate([empty, *firsts]), np.concatenate([empty, *timestamps])
 
-    def _offsets(self, log: LogFile) -> Iterator[Point | Fault]:
-        entries, exact_to = self._indexes.offsets, self._indexes.exact_to
-        yield from entries.faults
-        lies: set[int] = set()  # wrong entries after which right ones look out of order
-        for number, (slot, offset, position) in enumerate(entries.rows):
-            if number % MAX_HEADERS == 0:
-                log.expect([row[2] for row in entries.rows[number : number + MAX_HEADERS]])
-            try:
-                # An append of several batches (SG-2) ends before the next begins, unless the next entry is wrong.
-                end = entries.rows[number + 2][2] if number + 2 < len(entries.rows) else log.size
-                if offset <= exact_to:
-                    end = position
-                at, header = self._batch_of(log, offset, position, end)
-            except CorruptRecord as error:
-                if self._chain_breaks_at(log, position):
-                    yield Fault(Kind.BATCH_HEADER, LOG_SUFFIX, position, offset, offset, -1, error.message)
-                else:
-                    lies |= {slot} & entries.disordered.keys()
-                    yield lie(INDEX_SUFFIX, slot, offset, f"{offset} → {position}: {error.message}")
-                continue
-            first = log.header(position)  # another batch than `header` for an append of several (SG-2)
-            if self._sound and first.base_offset <= self._sound[-1][1]:
-                before, said, start = self._sound[-1]
-                yield lie(INDEX_SUFFIX, before, said, f"{said} → {start}: that would run into the batch at {position}")
-            yield from self.see(position, first)
-            if at != position:
-                yield from self.see(at, header)
-            self._sound.append((slot, offset, position))
-            yield self._point(header, slot, position)._replace(value=self._segment.bytes_before + at + header.size)
-        yield from entries.out_of_order(lies)
+    def _check_times(self, log: LogFile, firsts: Array, timestamps: Array) -> None:
+        """Check that each entry has its batch's greatest timestamp; nearly all these batches have offset entries."""
+        offsets, wanted = self._offsets["offset"], self._times["offset"]
+        lowest = np.where(offsets <= self._exact_to, offsets, firsts)  # the lowest offset of a batch's time entry
+        at = np.searchsorted(offsets, wanted)
+        beside = at < len(offsets)
+        beside[beside] = lowest[at[beside]] <= wanted[beside]
+        require((timestamps[at[beside]] == self._times["timestamp"][beside]).all())
+        strays = self._times[~beside].tolist()
+        require(len(strays) <= MAX_STRAYS)
+        for timestamp, offset in strays:
+            _, header, _, _ = self._below(log, offset + 1)
+            require(header is not None and (header.last_offset, header.max_timestamp) == (offset, timestamp))
 
-    def _batch_of(self, log: LogFile, offset: int, position: int, end: int) -> tuple[int, BatchHeader]:
-        """Return the batch that ends with `offset`, in the chain from `position` to `end`. Raises CorruptRecord."""
-        header = log.header(position)
-        if not self._segment.base <= header.base_offset <= offset:
-            raise CorruptRecord(f"the batch there begins with offset {header.base_offset}")
-        at = position
-        while header.last_offset < offset and at + header.size < end:
-            at += header.size
-            header = log.header(at)
-        self._require_end(header, offset)
-        return at, header
+    def _check_digests(self, log: LogFile) -> None:
+        """Check that batches end at the entries' offsets; nearly all have offset entries, and all of those have one."""
+        check_beside(self._offsets["offset"], self._digests["offset"])
+        strays = np.setdiff1d(self._digests["offset"], self._offsets["offset"]).tolist()
+        require(len(strays) <= MAX_STRAYS)
+        for offset in strays:
+            _, header, _, _ = self._below(log, offset + 1)
+            require(header is not None and header.last_offset == offset)
 
-    def _require_end(self, header: BatchHeader, offset: int) -> None:
-        _require(header, ends_batch(header, offset, self._segment.cleaned_to))
+    def _below(self, log: LogFile, offset: int) -> tuple[int, BatchHeader | None, int | None, bool]:
+        """Walk from the last entry below `offset`, and check the batches. Return position and header of the last one
+        that ends below `offset`, the digest up to it, if it is known, and whether another reaches `offset`."""
+        segment = self._segment
+        slot = int(np.searchsorted(self._offsets["offset"], offset)) - 1
+        indexed, start = self._offsets[slot].tolist() if slot >= 0 else (segment.base - 1, 0)
+        position, header, digest = -1, None, self._digest_at(indexed)
+        for item in log.walk(start):
+            if isinstance(item, Break):
+                require(item.cut_short and segment.next_base is None)
+                break
+            self._check(item[1], item[1].base_offset if header is None else header.next_offset)
+            if (last := item[1].last_offset) >= offset:
+                return position, header, digest, True
+            position, header = item
+            if digest is not None and last > indexed:
+                digest = add_digests(digest, batch_digest(header))
+        return position, header, digest, False
 
-    def _batch_reaching(self, log: LogFile, offset: int) -> BatchHeader:
-        """Move `_near` to the first batch that ends at or after `offset`, and return it. Raises CorruptRecord.
+    def _check(self, header: BatchHeader, expected: int) -> None:
+        """Check a batch's epoch, and that no offset is missing before it, from `expected` on."""
+        first = header.base_offset
+        require(missing_from(self._segment, expected, first) == first)
+        epoch, base, last = np.array([[header.leader_epoch], [first], [header.last_offset]])
+        check_epochs(self._checkpoint, self._log_start, epoch, base, last)
 
-        Offsets must rise from call to call, from `_near` 0 on: no batch is looked at twice.
-        """
-        start = self._ceiling(offset)
-        if log.header(start).base_offset > offset:
-            _, start = self.floor(offset)
-        self._near = max(self._near, start)
-        while (header := log.header(self._near)).last_offset < offset:
-            self._near += header.size
-        return header
-
-    def _chain_breaks_at(self, log: LogFile, position: int) -> bool:
-        """Return True if the batches from the last sound entry lead to `position`, and no batch is there.
-
-        Positions must rise from call to call: no batch is looked at twice, however many entries are wrong.
-        """
-        at = max(self._reached, self._sound[-1][2] if self._sound else 0)
-        while at < position:
-            self._reached = at
-            try:
-                at += log.header(at).size
-            except CorruptRecord:
-                return False
-        return at == position and at + HEADER_SIZE <= log.size and not log.is_batch(at)
-
-    def _times(self, log: LogFile) -> Iterator[Point | Fault]:
-        entries, exact_to = self._indexes.times, self._indexes.exact_to
-        yield from entries.faults
-        lies: set[int] = set()  # wrong entries after which right ones look out of order
-        self._near = 0
-        for number, (slot, timestamp, offset) in enumerate(entries.rows):
-            if number % MAX_HEADERS == 0:
-                log.expect([self._ceiling(row[2]) for row in entries.rows[number : number + MAX_HEADERS]])
-            try:
-                header = self._batch_reaching(log, offset)
-                _require(header, times_batch(header, offset, self._segment.cleaned_to, exact=offset <= exact_to))
-                if header.max_timestamp != timestamp:
-                    raise CorruptRecord(f"the batch's greatest timestamp is {header.max_timestamp}")
-            except CorruptRecord as error:
-                lies |= {slot} & entries.disordered.keys()
-                yield lie(TIME_INDEX_SUFFIX, slot, offset, f"{timestamp} → {offset}: {error.message}")
-                continue
-            yield Point(TIME, slot, offset, self._near, timestamp)
-        yield from entries.out_of_order(lies)
-
-    def _digests(self, log: LogFile) -> Iterator[Point | Fault]:
-        entries = self._indexes.digests
-        yield from entries.faults
-        lies: set[int] = set()  # wrong entries after which right ones look out of order
-        doubtful: set[int] = set()
-        self._digest_rows = entries.rows if entries.present else None
-        self._near = 0
-        for slot, offset, digest in entries.rows:
-            try:
-                self._require_end(self._batch_reaching(log, offset), offset)
-            except CorruptRecord as error:
-                lies |= {slot} & entries.disordered.keys()
-                doubtful.add(slot)
-                yield lie(DIGEST_SUFFIX, slot, offset, f"offset {offset}: {error.message}")
-            yield Point(DIGEST, slot, offset, -1, self._whole_digest(digest))
-        yield from entries.out_of_order(lies)
-        yield from self._indexes.alone(self._sound, doubtful)
-
-    def digest_at(self, offset: int) -> int | None:
-        if self._digest_rows is None or offset < self._segment.base:
-            return None if self._digest_rows is None else 0
-        slot = bisect_right(self._digest_rows, offset, key=_offset) - 1
-        return self._digest_rows[slot][2] if slot >= 0 and self._digest_rows[slot][1] == offset else None
-
-    def floor(self, offset: int) -> tuple[int, int]:
-        slot = bisect_right(self._sound, offset, key=_offset) - 1
-        return self._sound[slot][1:] if slot >= 0 else (self._segment.base - 1, 0)
-
-    def _ceiling(self, offset: int) -> int:
-        """Return the position of the sound entry at or after `offset`, whose batch usually has it, or of the last."""
-        slot = bisect_left(self._sound, offset, key=_offset)
-        return self._sound[slot][2] if slot < len(self._sound) else self.floor(offset)[1]
+    def _digest_at(self, offset: int) -> int | None:
+        """Return the segment's digest up to `offset`, which has an offset entry; 0 before the first batch."""
+        if not self._has_digests or offset < self._segment.base:
+            return 0 if self._has_digests else None
+        slot = int(np.searchsorted(self._digests["offset"], offset))
+        known = slot < len(self._digests) and self._digests["offset"][slot] == offset
+        return int(self._digests["digest"][slot]) if known else None
 
 
-def _require(header: BatchHeader, fits: bool) -> None:
-    if not fits:
-        raise CorruptRecord(f"the batch there has offsets {header.base_offset} to {header.last_offset}")
+def _slots(entries: Array) -> Array:
+    return np.arange(len(entries))
 
 
-def _add(digest: int | None, header: BatchHeader, indexed: int) -> int | None:
-    """Add a batch to `digest`, unless that is None, or covers the batch already (offsets up to `indexed`)."""
-    if digest is None or header.last_offset <= indexed:
-        return digest
-    return add_digests(digest, batch_digest(header))
+def _points(segment: ReplicaSegment, last: int, place: tuple[int, int], digest: int | None) -> Iterator[Point]:
+    """Yield the points up to offset `last`, for batches of which the last one has this position and end."""
+    yield Point(BYTES, -1, last, place[0], segment.bytes_before + place[1])
+    if digest is not None:
+        yield Point(DIGEST, -1, last, place[0], _whole(segment.digest_before, digest))
+
+
+def _whole(before: int | None, digest: int) -> int | None:
+    return None if before is None else add_digests(before, digest)

@@ -10,7 +10,7 @@ from replog.log_tools.checker.findings import Fault
 from replog.log_tools.checker.indexes import read_indexes
 from replog.log_tools.checker.segment import SegmentChecker
 from spark_jobs.replicas.faults import FileFault, capped
-from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment, open_log
+from spark_jobs.replicas.files import ReplicaSegment, open_log
 
 
 class Batch(NamedTuple):
@@ -36,7 +36,9 @@ def _check(segment: ReplicaSegment, log_start: int, crc: bool) -> Iterator[Batch
     with open_log(segment, WINDOW if crc else HEADER_SIZE) as log:
         # A live broker writes an epoch before its first batch (EP-9): read before the log's size, it might miss.
         checkpoint = segment.epochs()
-        checker = SegmentChecker(segment, indexes, epoch_checker(checkpoint, log_start), crc=crc)
+        entries = checkpoint.entries if checkpoint.fault is None else ()
+        epochs = EpochChecker(entries, log_start, unclean=checkpoint.unclean, flushed=checkpoint.flushed)
+        checker = SegmentChecker(segment, indexes, epochs, crc=crc)
         yield from indexes.shape_faults()
         for item in checker.run(log):
             if isinstance(item, Fault):
@@ -45,8 +47,3 @@ def _check(segment: ReplicaSegment, log_start: int, crc: bool) -> Iterator[Batch
             position, header = item
             yield Batch(position, header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.size)
         yield from checker.finish(log)
-
-
-def epoch_checker(checkpoint: EpochCheckpoint, log_start: int) -> EpochChecker:
-    entries = checkpoint.entries if checkpoint.fault is None else ()
-    return EpochChecker(entries, log_start, unclean=checkpoint.unclean, flushed=checkpoint.flushed)

@@ -75,14 +75,14 @@ class Rows(Sequence[tuple[int, int, int]]):
     """Slot, first and second field of index entries, without an object for each of the many that there may be."""
 
     def __init__(self, columns: "tuple[array[int], array[int], array[int]] | None" = None) -> None:
-        self._columns = columns or (array("q"), array("q"), array("Q"))
+        self.columns = columns or (array("q"), array("q"), array("Q"))
 
     def append(self, row: tuple[int, int, int]) -> None:
-        for column, value in zip(self._columns, row, strict=True):
+        for column, value in zip(self.columns, row, strict=True):
             column.append(value)
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self.columns[0])
 
     @overload
     def __getitem__(self, at: int) -> tuple[int, int, int]: ...
@@ -91,10 +91,10 @@ class Rows(Sequence[tuple[int, int, int]]):
     def __getitem__(self, at: slice) -> "Rows": ...
 
     def __getitem__(self, at: int | slice) -> "tuple[int, int, int] | Rows":
-        slots, firsts, seconds = self._columns
+        slots, firsts, seconds = self.columns
         if isinstance(at, slice):
             return Rows((slots[at], firsts[at], seconds[at]))
         return slots[at], firsts[at], seconds[at]
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        return zip(*self._columns, strict=True)
+        return zip(*self.columns, strict=True)

@@ -19,8 +19,7 @@ from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
-from spark_jobs.replicas.index_blocks import index_blocks
-from spark_jobs.replicas.index_check import index_points
+from spark_jobs.replicas.index_check import index_blocks, index_points
 from spark_jobs.replicas.moving import Look, settled
 from spark_jobs.replicas.segment_check import check_segment
 

@@ -11,7 +11,7 @@ from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHE
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.offsets import AppendOrigin
 from replog.topic import TopicPartition
-from spark_jobs.replicas import blocks, index_blocks
+from spark_jobs.replicas import blocks
 from spark_jobs.replicas.blocks import Cells, check_blocks
 from spark_jobs.replicas.cleaned import ABORTED, BEYOND, TOMBSTONE, CleanedRecord, cleaned_records
 from spark_jobs.replicas.describe import describe
@@ -19,7 +19,7 @@ from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import PartitionFiles
-from spark_jobs.replicas.index_check import index_points
+from spark_jobs.replicas.index_check import index_blocks, index_points
 from spark_jobs.replicas.segment_check import check_segment
 from spark_jobs.replicas.sound import NotSound
 from tests.audit.replica_files import cut_out
@@ -72,7 +72,7 @@ def faults(files: PartitionFiles) -> list[FileFault]:
         items += check_blocks(segment, 0, cells(files), crc=True)
         items += check_blocks(segment, 0, cells(files), crc=False)
         items += index_points(segment, 0, [MIDDLE])
-        items += index_blocks.index_blocks(segment, 0, cells(files))
+        items += index_blocks(segment, 0, cells(files))
         items += digest_points(segment, [MIDDLE], entries=True)
     return [item for item in items if isinstance(item, FileFault)]
 

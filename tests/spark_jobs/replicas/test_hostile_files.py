@@ -14,6 +14,7 @@ from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.index_check import index_points
+from tests.damage.vocabulary import seal
 from tests.spark_jobs.replicas.hostile import NAME, small
 
 BATCHES = 1000
@@ -41,6 +42,7 @@ def test_every_header_is_read_a_few_times_however_many_entries_lie(suffix, tmp_p
     """Entries that point into batches, ever farther; and entries of timestamps, without an offset index."""
     (tmp_path / "t-0").mkdir()
     small(tmp_path / "t-0", count=BATCHES)
+    seal(tmp_path / "t-0" / f"{NAME}.log")
     entries = [
         struct.pack(">ii", 2 * n + 1, n * HEADER_SIZE + 7) if suffix == ".index" else struct.pack(">qi", n + 1, n)
         for n in range(1, BATCHES)
