@@ -8,8 +8,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
 from spark_jobs.records import cluster
-from spark_jobs.records.data_loss import report_data_loss
 from spark_jobs.records.loop import run
+from spark_jobs.records.losses import report_data_loss
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange, tasks
 from spark_jobs.records.task import read_range

@@ -16,14 +16,11 @@ from replog.log.offsets import Buffer
 from spark_jobs.records.schema import arrow_schema
 
 Longs = np.ndarray[Any, np.dtype[np.int64]]
-Octets = np.ndarray[Any, np.dtype[np.uint8]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _MAX_LONG = 2**63 - 1
 _MAX_VARINT_BYTES = 10
 _MAX_SIZE_BYTES = 5  # the longest varint of a record's size
-_SHORT_RUN = 32  # a search for records of one size is quicker than a walk if it finds this many in a row
-_LONG_RUN = 1024  # records that one such search looks at
 _FEW = 64  # so few records are walked faster through their headers, of which one may have a million
 _NO_KEY = "the key of a header"
 
@@ -143,7 +140,6 @@ def _framed(sections: list[Section]) -> tuple[bytes, list[Section], Longs, Longs
     """Return the sections' bytes, the sections that their records fill, the starts and ends of these records, and the
     records of the other sections."""
     data = b"".join(section.data for section in sections)
-    octets = np.frombuffer(data, np.uint8)
     whole: list[Section] = []
     firsts: list[int] = []
     pieces: list[Longs] = [np.zeros(0, np.int64)]
@@ -152,7 +148,7 @@ def _framed(sections: list[Section]) -> tuple[bytes, list[Section], Longs, Longs
     for section in sections:
         start, end = end, end + len(section.data)
         try:
-            pieces += _ends(data, octets[:end], start, section.records)
+            pieces.append(_ends(data, start, end, section.records))
         except InvalidRecord as error:
             header = section.header
             bad.append(Bad(header.base_offset + section.before, header.last_offset, error.message))
@@ -166,43 +162,17 @@ def _framed(sections: list[Section]) -> tuple[bytes, list[Section], Longs, Longs
     return data, whole, starts, ends, bad
 
 
-def _ends(data: bytes, octets: Octets, position: int, count: int) -> list[Longs]:
-    """Return the ends of `count` records, of which the first is at `position`, and the last must end with `octets`.
+def _ends(data: bytes, start: int, end: int, count: int) -> Longs:
+    """Return the ends of `count` records, of which the first is at `start`, and the last must end at `end`.
 
-    Only a record's size tells where the next one starts, so this walks, except where many in a row have the same size.
-    Raises InvalidRecord."""
-    start, left = position, count
-    ends: list[Longs] = []
-    try:
-        while left >= _SHORT_RUN:
-            run = _run(data, octets, position)[:left]
-            if len(run) < _SHORT_RUN:
-                break
-            ends.append(run)
-            position, left = int(run[-1]), left - len(run)
-        if left * LEAST_RECORD_BYTES > len(octets) - position:
-            raise IndexError
-        if left:
-            ends.append(np.fromiter(_walk(data, position, left), np.int64))
-            position = int(ends[-1][-1])
-    except IndexError:
-        position = len(octets) + 1
-    if position != len(octets):
-        raise InvalidRecord(f"{count} records do not fill the {len(octets) - start} bytes of their batch")
+    Only a record's size tells where the next one starts. Raises InvalidRecord."""
+    ends = np.zeros(0, np.int64)
+    if count * LEAST_RECORD_BYTES <= end - start:
+        with suppress(IndexError):
+            ends = np.fromiter(_walk(data, start, count), np.int64)
+    if len(ends) < count or (ends[-1] if count else start) != end:
+        raise InvalidRecord(f"{count} records do not fill the {end - start} bytes of their batch")
     return ends
-
-
-def _run(data: bytes, octets: Octets, start: int) -> Longs:
-    """Return the ends of the record at `start` and of those after it with the same size, `_LONG_RUN` at most."""
-    size, body = _size(data, start)
-    step = body + size - start
-    rows = octets[start : start + _LONG_RUN * step]
-    rows = rows[: len(rows) // step * step].reshape(-1, step)
-    same = np.ones(len(rows), np.bool_)
-    for column in range(body - start):
-        same &= rows[:, column] == octets[start + column]
-    run = len(rows) if same.all() else int(same.argmin())
-    return np.arange(start + step, start + step * run + 1, step)
 
 
 def _walk(data: bytes, position: int, count: int) -> Iterator[int]:

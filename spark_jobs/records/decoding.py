@@ -13,8 +13,8 @@ from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, iterate_batches, validate_crc
 from replog.log.formats.compression import decompress
 from replog.log.offsets import AbortedTransaction, Buffer
-from spark_jobs.records.bad_records import BadRecords
 from spark_jobs.records.columns import Section, decode_columns, split
+from spark_jobs.records.losses import BadRecords
 from spark_jobs.records.schema import arrow_schema
 
 GROUP_BYTES = 4 << 20  # the most bytes of uncompressed records in an Arrow batch, unless one record has more

@@ -95,3 +95,22 @@ class StreamOffset(NamedTuple):
         """Return True if both mean the same topic; if an id is not known, the name decides."""
         mine, theirs = self.topic_ids.get(topic), other.topic_ids.get(topic)
         return mine is None or theirs is None or mine == theirs
+
+
+def offsets_behind_latest(source: Mapping[str, Any]) -> dict[str, str]:
+    """Return the `metrics` that Spark's Kafka source would have, for one of a progress report's `sources`.
+
+    Spark takes none from a Python source. They are empty before the first micro-batch."""
+    ends = [source["endOffset"], source["latestOffset"]]
+    read, latest = (json.loads(end) if isinstance(end, str) and end not in ("", "None") else end for end in ends)
+    if not isinstance(read, dict) or not isinstance(latest, dict):
+        return {}
+    begun, ended = StreamOffset.from_json(read).offsets, StreamOffset.from_json(latest).offsets
+    behind = [max(0, ended[partition] - offset) for partition, offset in begun.items() if partition in ended]
+    if not behind:
+        return {}
+    return {
+        "minOffsetsBehindLatest": str(min(behind)),
+        "maxOffsetsBehindLatest": str(max(behind)),
+        "avgOffsetsBehindLatest": str(sum(behind) / len(behind)),
+    }

@@ -9,10 +9,9 @@ from replog.client import Consumer
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records import cluster
-from spark_jobs.records.bad_records import BadRecords
-from spark_jobs.records.data_loss import report_data_loss
 from spark_jobs.records.decoding import Batches, arrow_batches, checked_batches
 from spark_jobs.records.loop import run
+from spark_jobs.records.losses import BadRecords, report_data_loss
 from spark_jobs.records.options import SourceOptions
 from spark_jobs.records.planning import OffsetRange
 from spark_jobs.reported import reported_first

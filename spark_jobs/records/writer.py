@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from replog.client import Delivery, Producer
-from replog.errors import ErrorCode, ReplogError
+from spark_jobs.kafka_options import refused
 from spark_jobs.records import cluster
 from spark_jobs.records.loop import run
 from spark_jobs.records.options import SinkOptions
@@ -73,15 +73,11 @@ def _check_columns(options: SinkOptions, schema: StructType) -> None:
     there = {field.name: field.dataType.simpleString() for field in schema.fields}  # this has no nullability
     for name, wanted in _TYPES.items():
         if name in there and there[name] not in wanted:
-            raise _refused(f"column {name!r} is of type {there[name]}; it must be {' or '.join(wanted)}; cast it")
+            raise refused(f"column {name!r} is of type {there[name]}; it must be {' or '.join(wanted)}; cast it")
     if "value" not in there:
-        raise _refused("there is no column 'value'")
+        raise refused("there is no column 'value'")
     if options.topic is None and "topic" not in there:
-        raise _refused("no topic is given; set the option topic, or add a column 'topic'")
-
-
-def _refused(message: str) -> ReplogError:
-    return ErrorCode.INVALID_CONFIG.error(message)
+        raise refused("no topic is given; set the option topic, or add a column 'topic'")
 
 
 class _Writing:
@@ -105,7 +101,7 @@ class _Writing:
         for row in _rows(batch):
             topic = self._options.topic or row.topic
             if topic is None:
-                raise _refused("a row's topic is null, and the option topic is not set")
+                raise refused("a row's topic is null, and the option topic is not set")
             headers = _headers(row)
             unsettled.append(
                 await self.producer.send(topic, row.value, row.key, partition=row.partition, headers=headers)
@@ -125,7 +121,7 @@ class _Writing:
 def _headers(row: _Row) -> list[tuple[str, bytes | None]]:
     headers = row.headers or []
     if any(header is None or header["key"] is None for header in headers):
-        raise _refused("a row has a header without a key")
+        raise refused("a row has a header without a key")
     return [(header["key"], header["value"]) for header in headers]
 
 

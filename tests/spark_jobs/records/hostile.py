@@ -71,7 +71,6 @@ def _headers(count: int, each: bytes = b"\0\1") -> bytes:
 
 HOSTILE = {
     "a time in nanoseconds": Row(_time(NOW_MS * 10**6), DATED.format(NOW_MS * 10**6), [0, 1, 2], [1]),
-    "a time in microseconds": Row(_time(NOW_MS * 1000), "", [0, 1, 2], [1]),
     "the greatest time": Row(_time(2**63 - 1), DATED.format(2**63 - 1), [0, 1, 2], [1]),
     "the least time": Row(_time(-(2**63) + NOW_MS), DATED.format(-(2**63) + NOW_MS), [0, 1, 2], [1]),
     "a time of more than 64 bits": Row(
@@ -102,17 +101,13 @@ HOSTILE = {
         [n for n in range(40_000) if n != 30_000],
     ),
     "a key of less than nothing": _one(SIZE, key=b"\3"),
-    "a key beyond the record": _one(SIZE, key=varint(100)),
     "a key of 2^62 bytes": _one(SIZE, key=varint(2**62)),
-    "a value beyond the record": _one(SIZE, value=varint(2**31)),
     "a varint without an end": _one(VARINT, time=b"\xff" * 19),
     "bytes behind a record": _one("its size is wrong", behind=b"\0"),
     "no headers, and one less": _one("the number of its headers is wrong", headers=b"\1"),
-    "more headers than there are": _one(VARINT, headers=varint(3) + b"\0\1\0\1"),
     "a million headers that are not there": _one(VARINT, headers=varint(MAX_HEADERS)),
     "more headers than one may have": _one("the number of its headers is wrong", headers=varint(MAX_HEADERS + 1)),
     "a header without a key": _one("the key of a header is wrong", headers=b"\2\1\1"),
-    "a header's value beyond the record": _one(SIZE, headers=b"\2\0" + varint(50)),
     "headers that are wrong in each of many": Row(
         batch(*(record(n, headers=varint(MAX_HEADERS)) for n in range(200))), ONE.format(1) + VARINT
     ),
@@ -121,9 +116,6 @@ HOSTILE = {
     "many headers in each of many": Row(batch(*(record(n, headers=_headers(500)) for n in range(200))), "", range(200)),
     "an offset beyond the batch": Row(
         batch(record(0), record(9), record(2)), ONE.format(2) + "its offset is wrong", FIRST_AND_LAST
-    ),
-    "an offset before the batch": Row(
-        batch(record(0), record(-1), record(2)), ONE.format(2) + "its offset is wrong", FIRST_AND_LAST
     ),
     "one offset twice": Row(
         batch(record(0), record(0), record(2)), ONE.format(1) + "the order of its offset is wrong", FIRST_AND_LAST
@@ -137,7 +129,6 @@ HOSTILE = {
     "fewer records than it says": Row(
         spoiled(record(0) * 30, 33), "the records from offset 1 to 33 do not decode: 33 records do not fill"
     ),
-    "more records than it says": Row(spoiled(record(0) * 3, 2), "the records from offset 1 to 2 do not decode"),
     "two thousand million records in few bytes": Row(
         spoiled(record(0), 2**31 - 1), f"the records from offset 1 to {2**31 - 1} do not decode"
     ),

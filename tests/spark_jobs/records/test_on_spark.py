@@ -5,18 +5,13 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from replog.client import Admin, Producer
-from replog.demo.dataset import carrier, load, rows
 from replog.demo.traffic import read_back
 from replog.local_cluster.local_cluster import LocalCluster
 from spark_jobs.java import find_java_home, shim_java_home
@@ -104,6 +99,16 @@ def test_a_batch_query_has_the_columns_and_rows_of_the_topic(spark, local):
     assert "the source knows no option startingoffset; did you mean startingOffsets" in first_line(caught)
 
 
+def test_replicas_are_tables_that_spark_finds_by_their_names(spark, local):
+    create(local, "tables", partitions=2)
+    produce(local, "tables", 0, 100)
+    local.wait_for_full_isr("tables")
+    for name in ("replog_replicas", "replog_epochs", "replog_indexes", "replog_batches"):
+        table = spark.read.format(name).options(topic="tables", **{"bootstrap.servers": local.bootstrap}).load()
+        rows = table.select("replica", "partition", "fault").distinct().collect()
+        assert sorted(map(tuple, rows)) == [(replica, n, None) for replica in (1, 2, 3) for n in (0, 1)], name
+
+
 def test_a_batch_write_reads_back(spark, local):
     create(local, "written")
     frame = spark.range(10_000, numPartitions=3).selectExpr(
@@ -165,59 +170,3 @@ def test_the_job_of_the_page_goes_on_where_it_stopped(local, tmp_path):
         raise PySparkException(done.stderr[-5000:])
     printed = [line for line in session.splitlines() if not line.startswith("$ ")]
     assert done.stdout.splitlines()[-2:] == printed, done.stderr[-5000:]
-
-
-def flights(local: LocalCluster, given: list[bytes], go_on: threading.Event) -> threading.Thread:
-    """A thread that produces half of the flights, and the others once it is told to go on."""
-
-    async def sent() -> None:
-        async with Producer(local.bootstrap, linger_ms=20, batch_size=64 << 10) as producer:
-            for number, row in enumerate(given):
-                if number == len(given) // 2:
-                    assert await asyncio.to_thread(go_on.wait, 400)
-                await producer.send("counted", row)
-
-    thread = threading.Thread(target=lambda: asyncio.run(sent()))
-    thread.start()
-    return thread
-
-
-def counted_so_far(query: StreamingQuery) -> int:
-    return sum(progress["numInputRows"] for progress in query.recentProgress)
-
-
-def counts_by_carrier(frame: DataFrame) -> DataFrame:
-    return frame.selectExpr("split(cast(value as string), ',')[9] as carrier").groupBy("carrier").count()
-
-
-def test_a_streaming_count_of_flights_is_exact_though_a_broker_is_killed(spark, local, tmp_path):
-    given = rows(load())
-    create(local, "counted")
-    source = spark.readStream.format("replog").options(**options(local, "counted"))
-    counted = counts_by_carrier(source.option("maxOffsetsPerTrigger", 60_000).load())
-    sink = counted.writeStream.outputMode("complete").format("memory").queryName("by_carrier")
-    query = sink.option("checkpointLocation", str(tmp_path)).start()
-    killed = threading.Event()
-    producing = flights(local, given, killed)
-    try:
-        deadline = time.monotonic() + 400
-        while (seen := counted_so_far(query)) == 0 and query.isActive and time.monotonic() < deadline:
-            time.sleep(0.05)
-        local.kill(2)
-        killed.set()
-        producing.join(400)
-        assert not producing.is_alive()
-        query.processAllAvailable()
-    finally:
-        killed.set()
-        query.stop()
-        local.start(2)
-    progress = [p["numInputRows"] for p in query.recentProgress if p["numInputRows"]]
-    print(f"broker 2 was killed when {seen} of {len(given)} flights had been counted; micro-batches of {progress}")
-    counts = {row["carrier"].encode(): row["count"] for row in spark.table("by_carrier").collect()}
-    assert counts == Counter(map(carrier, given))
-    assert 0 < seen <= len(given) // 2, "the kill came before or after the work"
-    assert max(progress) <= 60_000
-    assert len(progress) >= 6
-    batch = counts_by_carrier(spark.read.format("replog").options(**options(local, "counted")).load())
-    assert {row["carrier"].encode(): row["count"] for row in batch.collect()} == counts

@@ -13,10 +13,6 @@ def test_a_limit_is_shared_in_proportion_to_the_backlogs():
     assert limited({A: 0, B: 100}, {A: 100, B: 400}, 200) == {A: 50, B: 250}
 
 
-def test_a_limit_that_is_not_reached_limits_nothing():
-    assert limited({A: 0, B: 7}, {A: 100, B: 7}, 100) == {A: 100, B: 7}
-
-
 def test_a_small_partition_is_not_starved_by_a_large_one():
     assert limited({A: 0, B: 0, C: 5}, {A: 1_000_000, B: 1, C: 5}, 10) == {A: 9, B: 1, C: 5}
 

@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from replog.client import Admin
-from replog.client.descriptions import ClusterDescription
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records.cluster import is_gone
@@ -283,25 +282,6 @@ async def test_what_is_no_longer_wanted_is_told(cluster, caplog):
     end, rows = await trigger(lenient, start)
     assert (offsets(end), rows) == ({"1": 2}, [("t", 1, 0), ("t", 1, 1)])
     assert "t-0 is not subscribed to any more" in caplog.text
-
-
-async def test_a_topic_is_gone_only_if_no_broker_knows_it(cluster, monkeypatch):
-    await topic(cluster)
-    async with Admin(cluster.brokers[1].address) as admin:
-        topic_id = (await admin.describe_topic("t")).topic_id.hex()
-        assert not await is_gone(admin, "t", topic_id)
-        assert not await is_gone(admin, "t", "")
-        assert await is_gone(admin, "t", "00" * 16)
-        assert await is_gone(admin, "nowhere", "")
-        described = await admin.describe_cluster()
-
-        async def as_it_was() -> ClusterDescription:
-            return described
-
-        monkeypatch.setattr(admin, "describe_cluster", as_it_was)
-        monkeypatch.setattr("spark_jobs.records.cluster.ONE_BROKER_TIMEOUT_MS", 300)
-        await cluster.crash_broker(1)
-        assert not await is_gone(admin, "nowhere", ""), "those that do not answer say nothing"
 
 
 async def test_a_query_of_committed_records_waits_for_open_transactions(cluster):

@@ -73,15 +73,6 @@ async def test_every_column_of_a_record_reads_back(cluster):
     assert (by_value[None].key, by_value[None].headers) == (b"k", [])
 
 
-async def test_columns_that_are_none_of_a_records_are_not_written(cluster):
-    """So what was read can be written as it came, with its offset and timestamp."""
-    await cluster.start_broker(1)
-    await cluster.create_topic("t", replication_factor=1)
-    schema = columns_of("value string, offset long")
-    assert await write(cluster, schema, table(value=["x"], offset=[7]), topic="t") == Written(1)
-    assert [(r.offset, r.value) for r in await read_back(cluster, "t", 1, 1)] == [(0, b"x")]
-
-
 async def test_a_header_needs_a_key(cluster):
     await cluster.start_broker(1)
     schema = columns_of("value string").add("headers", HEADERS)
@@ -91,11 +82,13 @@ async def test_a_header_needs_a_key(cluster):
             await write(cluster, schema, table(value=["x"], headers=headers), topic="t")
 
 
-async def test_the_option_topic_outranks_the_column(cluster):
+async def test_the_option_topic_outranks_the_column_and_other_columns_are_not_written(cluster):
+    """So what was read can be written as it came, with its offset and timestamp."""
     await cluster.start_broker(1)
     await cluster.create_topic("wanted", replication_factor=1)
-    schema = columns_of("topic string, value binary")
-    batches = [table(topic=["other"] * 500, value=[b"%d" % (500 * part + n) for n in range(500)]) for part in range(4)]
+    schema = columns_of("topic string, value binary, offset long")
+    values = [[b"%d" % (500 * part + number) for number in range(500)] for part in range(4)]
+    batches = [table(topic=["other"] * 500, value=each, offset=[7] * 500) for each in values]
     assert await write(cluster, schema, *batches, topic="wanted") == Written(2000)
     assert [r.value for r in await read_back(cluster, "wanted", 1, 2000)] == [b"%d" % n for n in range(2000)]
 
@@ -117,11 +110,6 @@ async def test_records_are_on_their_way_while_the_next_ones_are_waited_for(clust
     writer = BatchWriter(sink_options(options(cluster, topic="t")), columns_of("value binary"))
     assert await asyncio.to_thread(writer.write, slowly()) == Written(3)
     assert seen == [1, 2, 3]
-
-
-async def test_nothing_to_write_is_no_trouble(cluster):
-    await cluster.start_broker(1)
-    assert await write(cluster, columns_of("value binary"), topic="t") == Written(0)
 
 
 async def test_a_failure_names_the_partition_and_the_cause(cluster):

@@ -1,6 +1,7 @@
-"""Handles records that were written so that they cannot be shown: the query fails, or warns and goes on.
+"""Handles records that are gone, and those that cannot be shown: the query fails, or warns and goes on.
 
-Any producer can write such, since brokers do not look at records. A flipped bit is another matter: the CRC shows it."""
+Any producer can write records that cannot be shown, since brokers do not look at records. A flipped bit is another
+matter: the CRC shows it."""
 
 import logging
 
@@ -12,6 +13,15 @@ MAX_TIMESTAMP_MS = (2**63 - 1) // 1000  # Spark counts microseconds
 FIRST_SHOWN_MS, LAST_SHOWN_MS = -62_135_510_400_000, 253_402_214_400_000
 
 logger = logging.getLogger(__name__)
+
+
+def report_data_loss(fail: bool, message: str) -> None:
+    """Raise OFFSET_OUT_OF_RANGE if `fail`, the option failOnDataLoss; otherwise log a warning."""
+    if fail:
+        raise ErrorCode.OFFSET_OUT_OF_RANGE.error(
+            f"{message}; to go on all the same, set the option failOnDataLoss to false"
+        )
+    logger.warning("%s; failOnDataLoss is false: going on", message)
 
 
 class BadRecords:
