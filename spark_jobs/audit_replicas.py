@@ -2,7 +2,6 @@
 
 It also runs as `python -m spark_jobs.audit_replicas`, and is the program for `spark-submit`."""
 
-import contextlib
 import json
 import os
 import sys
@@ -30,6 +29,7 @@ from spark_jobs.command_line import (
     check_cluster,
     command_app,
     ending,
+    own_spark,
     where_of,
     with_spark,
 )
@@ -180,35 +180,19 @@ def _check_written(report_dir: Path | None, save: Path | None, where: Where) -> 
 
 
 def _audit(arguments: SimpleNamespace, where: Where, since: Saved | None, console: "Console", writing: Lock) -> int:
-    # Importing Spark takes seconds; otherwise a wrong argument would be reported only after them.
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException
-
+    console.stage("starting Spark")
     from spark_jobs.audit.audit import audit as compare
     from spark_jobs.audit.findings import CONSISTENT, EXIT_CODES
     from spark_jobs.audit.report import write_report
     from spark_jobs.audit.results import summary
     from spark_jobs.audit.since import write_json
-    from spark_jobs.java import NoJava
-    from spark_jobs.session import reason, spark_session
 
-    try:
-        console.stage("starting Spark")
-        spark = spark_session("replog audit", arguments.master)
+    with own_spark("replog audit", arguments.master) as spark:
         console.watch(spark.sparkContext.statusTracker())
-        try:
-            save = bool(arguments.save or arguments.report_dir)
-            result = compare(spark, where, arguments.topic or [], arguments.level, console.stage, since, save=save)
-        finally:
-            console.stage("stopping Spark")
-            with contextlib.suppress(Exception):  # the verdict stands, even if Spark ends with an error
-                spark.stop()
-    except NoJava as error:
-        raise BadUse(str(error)) from None
-    except (PySparkException, Py4JError, OSError) as error:
-        raise audit_failed(reason(error)) from None
-    finally:
-        console.stop()
+        save = bool(arguments.save or arguments.report_dir)
+        result = compare(spark, where, arguments.topic or [], arguments.level, console.stage, since, save=save)
+        console.stage("stopping Spark")
+    console.stop()
     with writing:
         status, unwritten = EXIT_CODES[result.verdict], None
         try:

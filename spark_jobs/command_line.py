@@ -7,11 +7,12 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +24,9 @@ from replog.errors import ReplogError
 from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
 from replog.topic import parse_directory_name, validate_topic_name
 from spark_jobs.audit.findings import Level
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 UNKNOWN = 3  # the status of INCONCLUSIVE
 LOOK_S = 0.2
@@ -218,6 +222,32 @@ def ending(command: Callable[[], int]) -> int:
         return command()
 
     return run(work, failure=UNKNOWN)
+
+
+@contextmanager
+def own_spark(name: str, master: str | None) -> "Iterator[SparkSession]":
+    """Start Spark, and stop it. Raises BadUse without Java, and Failed for what Spark or an audit raises."""
+    # Importing Spark takes seconds; otherwise a wrong argument would be reported only after them.
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    from spark_jobs.audit.since import BadSaved
+    from spark_jobs.java import NoJava
+    from spark_jobs.session import reason, spark_session
+
+    try:
+        spark = spark_session(name, master)
+        try:
+            yield spark
+        finally:
+            with suppress(Exception):  # what was found stands, even if Java has failed
+                spark.stop()
+    except NoJava as error:
+        raise BadUse(str(error)) from None
+    except BrokenPipeError:
+        raise
+    except (PySparkException, Py4JError, BadSaved, OSError) as error:
+        raise audit_failed(reason(error)) from None
 
 
 def with_spark(work: Callable[[Lock], int]) -> int:

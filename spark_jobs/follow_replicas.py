@@ -24,11 +24,11 @@ from spark_jobs.command_line import (
     Server,
     Topics,
     Where,
-    audit_failed,
     called,
     check_cluster,
     command_app,
     ending,
+    own_spark,
     servers_of,
     where_of,
     with_spark,
@@ -144,17 +144,9 @@ class Following:
 
     def run(self, writing: Lock) -> int:
         """Run the rounds, and return 0. Raises BadUse or Failed."""
-        # Importing Spark takes seconds; otherwise a wrong argument would be reported only after them.
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
+        from spark_jobs.audit.follow import Follower, Reporter
 
-        from spark_jobs.audit.follow import Follower
-        from spark_jobs.audit.standing import Reporter
-        from spark_jobs.java import NoJava
-        from spark_jobs.session import reason, spark_session
-
-        try:
-            spark = spark_session(NAME, self._arguments.master)
+        with own_spark(NAME, self._arguments.master) as spark:
             notify = _print_json if self._arguments.output is Format.JSON else _print_lines
             ends = (self._arguments.until_diverged, self._arguments.max_rounds)
             where = (self._where, self._arguments.topic or [], self._arguments.level)
@@ -163,17 +155,7 @@ class Following:
             self._follower = Follower(
                 spark, *where, self._arguments.checkpoint_dir, notify, *ends, writing=writing, report=report
             )
-            try:
-                self._follower.run(self._arguments.interval)
-            finally:
-                with contextlib.suppress(Exception):  # Java itself may have failed
-                    spark.stop()
-        except NoJava as error:
-            raise BadUse(str(error)) from None
-        except BrokenPipeError:
-            raise
-        except (PySparkException, Py4JError, BadSaved, OSError) as error:
-            raise audit_failed(reason(error)) from None
+            self._follower.run(self._arguments.interval)
         return 0
 
     @property

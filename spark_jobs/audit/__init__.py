@@ -17,6 +17,6 @@
 | output to a terminal | `console.py` |
 | a finding explained on a terminal | `explain_text.py` |
 | the bytes around a finding | `evidence.py` |
-| saved audits; a test that replicas are still the verified ones | `since.py`, `landmarks.py` |
-| the continuous audit, round by round, and its report to the cluster | `follow.py`, `standing.py` |
+| saved audits; a test that replicas are still the verified ones | `since.py` |
+| the continuous audit, round by round, and its report to the cluster | `follow.py` |
 """

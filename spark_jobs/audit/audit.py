@@ -23,12 +23,19 @@ from spark_jobs.audit.findings import (
     unsettled,
     verdict,
 )
-from spark_jobs.audit.landmarks import FilesOfReplicas, list_replicas
 from spark_jobs.audit.passes import Epochs, Progress, Reader, Starts, look, read_epochs
 from spark_jobs.audit.resolve import resolve
-from spark_jobs.audit.since import Saved, TakenOver, bounds_of, landmarks, saved_after, take_over
+from spark_jobs.audit.since import (
+    FilesOfReplicas,
+    Saved,
+    TakenOver,
+    bounds_of,
+    landmarks,
+    list_replicas,
+    saved_after,
+    take_over,
+)
 from spark_jobs.replicas.checks import ChecksSource
-from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import Replica
 from spark_jobs.replicas.faults import VANISHED
 
@@ -127,13 +134,13 @@ def audit(
 def _listed(reader: Reader) -> FilesOfReplicas:
     """Return the files of all replicas, to see whether they are those of a saved audit."""
     source = ChecksSource(reader.options)
-    stores = [CountingStore(store) for store in source.stores()]
+    stores = source.stores()
     try:
         return list_replicas(stores, source.topics())
     finally:
         for store in stores:
             store.close()
-        reader.done("describe", sum(store.bytes_read for store in stores))
+        reader.done("describe")
 
 
 def _settled(

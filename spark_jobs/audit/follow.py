@@ -1,13 +1,14 @@
-"""The continuous audit: each round audits since the last one.
+"""The continuous audit: each round audits since the last one, and is reported to the cluster, which shows it.
 
 A round writes its findings under its own number, then the state, atomically. Only the state says what is done: a round
 that was cut off is repeated from where it began, so nothing is verified twice and nothing is skipped.
 """
 
 import shutil
+import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from pathlib import Path
 from threading import Lock
@@ -18,18 +19,23 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from replog.metadata.values import StandingAudit
+from replog.client import SyncAdmin
+from replog.errors import ReplogError
+from replog.metadata.values import MAX_DIVERGED, StandingAudit
+from replog.rpc.limits import MAX_VERIFIED
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, Where, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, AuditFinding
 from spark_jobs.audit.results import finding_record, write_findings
 from spark_jobs.audit.since import BadSaved, Saved, read_json, write_json
-from spark_jobs.audit.standing import standing
+from spark_jobs.audit.text import name_of
 from spark_jobs.session import reason
 
 FORMAT, VERSION = "replog audit follow", 1
 STATE, FINDINGS = "verified.json", "findings"  # names within the checkpoint directory
 MAX_KNOWN = 10_000
+TIMEOUT_MS = 10_000  # of a report to the cluster
+AGAIN_S = 30.0  # a report without news waits this long, since every broker must make it durable
 
 
 @dataclass(frozen=True)
@@ -182,3 +188,45 @@ def _offsets(result: Audit) -> list[int]:
             start, end = ends.get(replica.key, (replica.log_start, replica.mark))
             ends[replica.key] = min(start, replica.log_start), max(end, replica.mark)
     return [max(0, end - max(start, starts.get(key, 0))) for key, (start, end) in ends.items()]
+
+
+def standing(
+    verdict: str, level: str, at_ms: int, saved: Saved | None, findings: Iterable[AuditFinding]
+) -> StandingAudit:
+    """Return the report of a round; one that failed has the `saved` of the round before."""
+    verified = sorted((tp, each.verified_to) for tp, each in saved.partitions.items()) if saved is not None else []
+    diverged = sorted({name_of(finding.topic, finding.partition) for finding in findings})
+    return StandingAudit(
+        verdict=verdict,
+        level=level,
+        at_ms=at_ms,
+        verified=tuple(verified[:MAX_VERIFIED]),
+        partitions=len(verified),
+        diverged=tuple(diverged[:MAX_DIVERGED]),
+        diverged_partitions=len(diverged),
+    )
+
+
+class Reporter:
+    """Reports to the cluster of `bootstrap`. A failure is printed once, and does not stop the audit."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._last: StandingAudit | None = None  # its time and offsets are blank, since they are no news
+        self._at_s = 0.0
+        self._trouble = ""
+
+    def __call__(self, audit: StandingAudit) -> None:
+        now_s = monotonic()
+        news = replace(audit, at_ms=0, verified=())
+        if news == self._last and now_s < self._at_s + AGAIN_S:
+            return
+        try:
+            with SyncAdmin(self._bootstrap, timeout_ms=TIMEOUT_MS) as admin:
+                admin.report_audit(audit)
+        except ReplogError as error:
+            if error.message != self._trouble:
+                print(f"the verdict is not reported to {self._bootstrap}: {error}", file=sys.stderr)
+            self._trouble = error.message
+            return
+        self._last, self._at_s, self._trouble = news, now_s, ""

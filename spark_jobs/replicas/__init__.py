@@ -9,14 +9,12 @@
 | the store of a running broker, over gRPC | `brokers.py` |
 | the description of a whole replica | `describe.py` |
 | classes of faults | `faults.py` |
-| the last entries of an offset index | `index_files.py` |
-| every batch of a segment, judged by `replog.log_tools.checker` | `segment_check.py` |
-| files that change while they are read, which is no damage | `moving.py` |
+| the last entry of an offset index | `index_files.py` |
+| every batch of a segment, judged by `replog.log_tools.checker`; files that change meanwhile | `segment_check.py` |
 | the index entries of a segment, against batch headers: as points, or hashed as blocks | `index_check.py` |
 | the data source of the audit: one pass over segments, of one kind of check | `checks.py` |
 | batches by offset, and the fast way through a sound segment | `blocks.py`, `sound.py` |
 | transaction indexes and producer snapshots | `producers.py` |
 | digest indexes at an offset | `digests.py` |
 | the records that compaction has left in a segment | `cleaned.py` |
-| a count of the bytes that were read | `counting.py` |
 """

@@ -28,15 +28,13 @@ from replog.config.properties import MAX_LONG
 from replog.log.files.names import LOG_SUFFIX
 from spark_jobs.replicas.blocks import Block, Cells, Producing, block_span, check_blocks
 from spark_jobs.replicas.cleaned import CleanedRecord, cleaned_records
-from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, FileFault
-from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment
+from spark_jobs.replicas.files import PartitionFiles, ReadCount, ReplicaSegment
 from spark_jobs.replicas.index_check import Point, index_blocks, index_points
-from spark_jobs.replicas.moving import unread
 from spark_jobs.replicas.producers import producer_faults
 from spark_jobs.replicas.readers import ReplicaSource, Row, SegmentReader, packed, place_of, signed
-from spark_jobs.replicas.segment_check import Batch, check_segment
+from spark_jobs.replicas.segment_check import Batch, check_segment, unread
 
 BLOCKS, DIGESTS, INDEXES, BATCHES, RECORDS = "blocks", "digests", "indexes", "batches", "records"
 
@@ -59,10 +57,6 @@ class CheckWork(NamedTuple):
     log_start: int
     cells: Cells
     mark: int  # the replica's high watermark
-
-    @property
-    def size(self) -> int:
-        return self.segment.size
 
 
 class _ChecksReader(SegmentReader):
@@ -92,15 +86,15 @@ class _ChecksReader(SegmentReader):
         )
 
     def rows(self, work: CheckWork) -> Iterator[Row]:
-        store = CountingStore(work.segment.store)
-        segment = replace(work.segment, store=store, cleaned_to=work.cells.cleaned_to)
+        count = ReadCount()
+        segment = replace(work.segment, count=count, cleaned_to=work.cells.cleaned_to)
         try:
             for item in self._check(segment, work):
                 if _is_compared(item, work.cells):
                     yield self._row_of(segment, item)
         except OSError as error:
             yield self.fault_row(segment, unread(segment, error))
-        yield self.row(**place_of(segment), read=store.bytes_read)
+        yield self.row(**place_of(segment), read=count.bytes)
 
     def _check(self, segment: ReplicaSegment, work: CheckWork) -> Iterator[_Item]:
         if self._pass == RECORDS:

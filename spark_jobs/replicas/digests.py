@@ -4,10 +4,10 @@ The index is believed, and compared with those of other replicas: two replicas w
 difference between any two offsets, and on the bytes between the ends of any two segments.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
-from replog.log.errors import CorruptRecord
-from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX
 from replog.log.formats.batch import HEADER_SIZE
 from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.formats.segment_file import SegmentFile, Vanished
@@ -19,11 +19,11 @@ from replog.log_tools.checker.segment import gap_behind
 from spark_jobs.replicas.faults import NO_DIGESTS, FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
+from spark_jobs.replicas.index_files import last_indexed
 
 _NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else"
 
 _layout = LAYOUTS[DIGEST_SUFFIX]
-_positions = LAYOUTS[INDEX_SUFFIX]
 
 
 def digest_points(segment: ReplicaSegment, aligned: list[int], *, entries: bool) -> Iterator[Point | FileFault]:
@@ -101,19 +101,14 @@ class _Digests:
         They come from the entry before it, and from headers.
         """
         last = self._count - 1
-        low, high = (last, last + 1) if self._entry(last)[0] < wanted else (-1, last)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._entry(middle)[0] < wanted:
-                low = middle
-            else:
-                high = middle
-        offset, digest = self._entry(low)
+        if self._entry(last)[0] >= wanted:
+            last = bisect_left(range(last), wanted, key=lambda slot: self._entry(slot)[0]) - 1
+        offset, digest = self._entry(last)
         if offset == wanted - 1:
             return offset, digest, True
         reached = False
         with open_log(self._segment, HEADER_SIZE) as log:
-            for item in log.walk(self._position(low)):
+            for item in log.walk(last_indexed(self._segment, log, offset + 1)):
                 if isinstance(item, Break):
                     break
                 header = item[1]
@@ -123,28 +118,3 @@ class _Digests:
                 if header.last_offset > offset:
                     offset, digest = header.last_offset, add_digests(digest, batch_digest(header))
         return offset, digest, reached
-
-    def _position(self, slot: int) -> int:
-        """Return the position of a batch at or before that of a digest entry, by the offset index's entry of that slot.
-
-        If the indexes do not fit each other, it is 0, the segment's beginning.
-        """
-        if slot < 0:
-            return 0
-        try:
-            with self._segment.open(INDEX_SUFFIX) as index:
-                slot = min(slot, index.size // _positions.size - 1)
-                raw = index.read(slot * _positions.size, _positions.size) if slot >= 0 else b""
-        except FileNotFoundError:
-            return 0
-        if len(raw) < _positions.size:
-            return 0
-        relative, position = _positions.unpack(raw)
-        if position < 0:
-            return 0
-        with open_log(self._segment, HEADER_SIZE) as log:
-            try:
-                sound = log.header(position).last_offset == self._segment.base + relative <= self._entry(slot)[0]
-            except CorruptRecord:
-                return 0
-        return int(position) if sound else 0

@@ -12,10 +12,10 @@ from typing import NamedTuple, Protocol
 from replog.config.properties import MAX_LONG
 from replog.log.epochs import checked_epochs
 from replog.log.files.names import LOG_SUFFIX
-from replog.log.formats.batch import MAX_BASE_OFFSET
+from replog.log.formats.batch import HEADER_SIZE, MAX_BASE_OFFSET, BatchHeader
 from replog.log.formats.checkpoint import DamagedCheckpoint, parse_entries
 from replog.log.formats.digest import add_digests
-from replog.log.formats.segment_file import SegmentFile, Vanished
+from replog.log.formats.segment_file import HEADER_WINDOW, SegmentFile, Vanished
 from replog.log.formats.walk import WINDOW, LogFile
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE
@@ -60,6 +60,45 @@ class ReplicaStore(Protocol):
         """Close connections; the store may be used again."""
 
 
+class ReadCount:
+    """Counts the bytes that are read from segments' files."""
+
+    bytes = 0
+
+
+class _CountedFile:
+    def __init__(self, file: SegmentFile, count: ReadCount) -> None:
+        self._file, self._count = file, count
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def read(self, position: int, size: int) -> bytes:
+        data = self._file.read(position, size)
+        self._count.bytes += len(data)
+        return data
+
+    def read_into(self, position: int, buffer: memoryview) -> int:
+        count = self._file.read_into(position, buffer)
+        self._count.bytes += count
+        return count
+
+    def headers(self, position: int, count: int) -> list[tuple[int, BatchHeader]]:
+        batches = self._file.headers(position, count)
+        # Reads of small batches' headers take in all of their bytes.
+        sizes = (header.size if header.size <= HEADER_WINDOW else HEADER_SIZE for _, header in batches)
+        self._count.bytes += sum(sizes)
+        return batches
+
+    def headers_at(self, positions: Sequence[int]) -> list[tuple[int, BatchHeader]]:
+        self._count.bytes += HEADER_SIZE * len(positions)
+        return self._file.headers_at(positions)
+
+    def will_read(self, positions: Sequence[int]) -> None:
+        self._file.will_read(positions)
+
+
 @dataclass(frozen=True)
 class ReplicaSegment:
     """One segment of one replica, with the sums over the segments before it."""
@@ -73,6 +112,7 @@ class ReplicaSegment:
     bytes_before: int  # bytes in the .log files of earlier segments
     digest_before: int | None  # the digest of the batches of earlier segments; None: not known
     cleaned_to: int = 0  # compaction may have taken out lower offsets (CL-8)
+    count: ReadCount | None = field(default=None, compare=False, repr=False)  # None: nobody asks
 
     @property
     def replica(self) -> int:
@@ -95,7 +135,7 @@ class ReplicaSegment:
             moved = file.size < self.size or (file.size > self.size and self.next_base is not None)
             if suffix == LOG_SUFFIX and moved and not self._is_listed_still():
                 raise Vanished(f"the log of {self.size} bytes has {file.size}")
-            yield file
+            yield file if self.count is None else _CountedFile(file, self.count)
 
     def _is_listed_still(self) -> bool:
         """Return True if a sealed segment is listed without a change: then a wrong size of its file is damage."""
@@ -114,7 +154,7 @@ class ReplicaSegment:
             raise OSError(files.error)
         for segment in files.segments:
             if segment.base == self.base:
-                return replace(segment, digest_before=self.digest_before), files.log_start
+                return replace(segment, digest_before=self.digest_before, count=self.count), files.log_start
         raise Vanished(f"{files.place} has no segment {self.base} any more")
 
 
@@ -155,6 +195,10 @@ class PartitionFiles:
         """Return the same partition, to be read through another store."""
         segments = tuple(replace(segment, store=store) for segment in self.segments)
         return replace(self, store=store, segments=segments)
+
+    def counted(self, count: ReadCount) -> "PartitionFiles":
+        """Return the same partition; `count` counts what is read of its segments."""
+        return replace(self, segments=tuple(replace(segment, count=count) for segment in self.segments))
 
     def epochs(self) -> "EpochCheckpoint":
         return self.store.epochs(self.partition)

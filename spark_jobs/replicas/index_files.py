@@ -1,7 +1,5 @@
 """Reads the offset index of one segment from its end."""
 
-from collections.abc import Iterator
-
 from replog.config.properties import MAX_LONG
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import INDEX_SUFFIX
@@ -17,24 +15,8 @@ MOST_ENTRIES = 1 << 20  # bytes of the longest read
 def last_indexed(segment: ReplicaSegment, log: LogFile, below: int = MAX_LONG) -> int:
     """Return the position of the last true entry of the offset index below an offset; 0 if there is none.
 
-    The entry may be for an append of several batches, and have the first one's position (SG-2).
-    """
-    for offset, position in entries_from_end(segment):
-        if offset >= below:
-            continue
-        try:
-            header = log.header(position)
-        except CorruptRecord:
-            continue
-        if segment.base <= header.base_offset and header.last_offset <= offset:
-            return position
-    return 0
-
-
-def entries_from_end(segment: ReplicaSegment) -> Iterator[tuple[int, int]]:
-    """Yield offsets and positions of the offset index, true or not, the last entry first. It reads as far as needed.
-
-    Entries that point at the segment's beginning, which are of no use, and unused slots (IX-2) are left out.
+    The entry may be for an append of several batches, and have the first one's position (SG-2). It reads the index from
+    its end, as far as needed, without the slots that are not used (IX-2).
     """
     layout = LAYOUTS[INDEX_SUFFIX]
     try:
@@ -45,8 +27,18 @@ def entries_from_end(segment: ReplicaSegment) -> Iterator[tuple[int, int]]:
                 piece = file.read(start, end - start)
                 used = layout.iter_unpack(piece[: used_slots(piece, layout) * layout.size])
                 for relative, position in reversed(list(used)):
-                    if relative >= 0 and position > 0:
-                        yield segment.base + relative, position
+                    offset = segment.base + relative
+                    if segment.base <= offset < below and position > 0 and _is_true(segment, log, offset, position):
+                        return int(position)
                 end, size = start, min(2 * size, MOST_ENTRIES)
     except FileNotFoundError:
-        return
+        pass
+    return 0
+
+
+def _is_true(segment: ReplicaSegment, log: LogFile, offset: int, position: int) -> bool:
+    try:
+        header = log.header(position)
+    except CorruptRecord:
+        return False
+    return segment.base <= header.base_offset and header.last_offset <= offset

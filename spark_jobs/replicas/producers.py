@@ -88,7 +88,7 @@ def _snapshot_faults(segment: ReplicaSegment, producers: Producers, offset: int,
 def _read(segment: ReplicaSegment, offset: int) -> tuple[list[ProducerSnapshotEntry] | None, Fault | None]:
     """Return the entries, or the fault of the file; neither if it is gone, since brokers keep few."""
     try:
-        with segment.store.open(replace(segment, base=offset), SNAPSHOT_SUFFIX) as file:
+        with replace(segment, base=offset).open(SNAPSHOT_SUFFIX) as file:
             if file.size > MAX_SNAPSHOT_BYTES:
                 raise CorruptSnapshot(f"the producer snapshot is larger than {MAX_SNAPSHOT_BYTES} bytes")
             return parse_snapshot(file.read(0, file.size)), None

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -132,26 +132,16 @@ def _record_batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
 
 
-class Work(Protocol):
-    """Something to read of one segment, for one task."""
-
-    @property
-    def segment(self) -> ReplicaSegment: ...
-
-    @property
-    def size(self) -> int:
-        """The bytes of its log."""
-
-
 @dataclass
 class SegmentPartition(InputPartition):
-    """The work of a task: one large piece, or several small ones; and partitions that could not be listed."""
+    """The work of a task, each with a `segment`: a large one or several small ones; and partitions that could not be
+    listed."""
 
     work: list[Any]
     unlisted: list[PartitionFiles] = field(default_factory=list)
 
 
-def packed(work: Iterable[Work]) -> list[SegmentPartition]:
+def packed(work: Iterable[Any]) -> list[SegmentPartition]:
     """Return input partitions. Small work shares them: a task costs more than reading a few MiB.
 
     There is at least one, otherwise Spark would make one of its own.
@@ -160,11 +150,11 @@ def packed(work: Iterable[Work]) -> list[SegmentPartition]:
     room = PACKED_BYTES
     for item in work:
         held = partitions[-1].work
-        if held and (item.size > room or len(held) == MAX_SEGMENTS):
+        if held and (item.segment.size > room or len(held) == MAX_SEGMENTS):
             partitions.append(SegmentPartition([]))
             room = PACKED_BYTES
         partitions[-1].work.append(item)
-        room -= item.size
+        room -= item.segment.size
     return partitions
 
 

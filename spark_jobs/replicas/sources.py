@@ -17,14 +17,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition
 
-from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.faults import UNREADABLE, FileFault
-from spark_jobs.replicas.files import ReplicaSegment, ReplicaStore
+from spark_jobs.replicas.files import ReadCount, ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import Point, index_points
-from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.readers import ReplicaReader, ReplicaSource, Row, SegmentReader, packed, place_of, signed
-from spark_jobs.replicas.segment_check import Batch, check_segment
+from spark_jobs.replicas.segment_check import Batch, check_segment, settled
 
 _PLACE = "replica int, topic string, partition int"
 _FAULT = "fault string, file string, detail string"
@@ -73,10 +71,6 @@ class SegmentWork(NamedTuple):
     segment: ReplicaSegment
     log_start: int
 
-    @property
-    def size(self) -> int:
-        return self.segment.size
-
 
 class _ItemReader(SegmentReader):
     def partitions(self) -> Sequence[InputPartition]:
@@ -105,12 +99,9 @@ class _ItemReader(SegmentReader):
 
 class _ReplicasReader(_StoreReader):
     def _rows(self, store: ReplicaStore) -> Iterator[Row]:
-        counting = CountingStore(store)
-        counted = 0
-        for files in counting.partitions(self._topics):
-            described = describe(files)
-            yield self.row(**vars(described) | {"read": counting.bytes_read - counted})
-            counted = counting.bytes_read
+        for files in store.partitions(self._topics):
+            count = ReadCount()
+            yield self.row(**vars(describe(files.counted(count))) | {"read": count.bytes})
 
 
 class ReplicasSource(ReplicaSource):

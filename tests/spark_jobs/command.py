@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Timer
 
 LIMIT_S = 600
 _AUDIT = "import sys; from replog.cli.main import main; sys.argv[0:1] = ['replog', 'audit']; main()"
@@ -56,16 +55,6 @@ class Command:
         while processes := self.descendants():
             assert time.monotonic() < deadline, processes
             time.sleep(0.1)
-
-    def line(self) -> str:
-        """The next one of its output. It is killed if none comes in time."""
-        assert self.process.stdout is not None
-        overdue = Timer(LIMIT_S, self.kill)
-        overdue.start()
-        line = self.process.stdout.readline()
-        overdue.cancel()
-        assert line, f"it ended: {self.process.communicate()}"
-        return line
 
     def ended(self) -> tuple[int, str, str]:
         """Status and outputs, once it has ended by itself."""

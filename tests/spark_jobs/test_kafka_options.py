@@ -31,7 +31,6 @@ def test_kafkas_prefix_may_be_left_out():
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["subscrib"], r": the source knows no option subscrib; did you mean subscribe\?$"),
         (
             ["failondatalos", "subscribepatern"],
             r"failOnDataLoss\? the source knows .*; did you mean subscribePattern or subscribe\?$",

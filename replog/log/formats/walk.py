@@ -65,10 +65,6 @@ class LogFile:
             raise CutShort(f"a batch of {header.size} bytes ends {beyond} past the file")
         return header
 
-    def expect(self, positions: Sequence[int]) -> None:
-        """Read the headers at these positions, `MAX_HEADERS` at most, in one go: they are asked for next."""
-        self._headers = dict(self._file.headers_at([at for at in positions if at + HEADER_SIZE <= self.size]))
-
     def crc(self, position: int, header: BatchHeader) -> int:
         """Compute the CRC-32C of the stored bytes, however large the header says the batch is."""
         size = header.length + LOG_OVERHEAD
@@ -135,13 +131,6 @@ class LogFile:
             return self.header(entry[2]).base_offset <= entry[1]
         except CorruptRecord:
             return False
-
-    def is_batch(self, position: int) -> bool:
-        try:
-            self.header(position)
-        except CorruptRecord:
-            return False
-        return True
 
     def only_zeros(self, position: int) -> bool:
         """Return True if there are only zeros up to the end of the file."""

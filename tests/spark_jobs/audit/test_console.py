@@ -1,6 +1,5 @@
 """What a terminal shows of an audit."""
 
-import io
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from replog.command.terminal import TerminalWriter, table_of
 from spark_jobs.audit.console import Console, Tasks
 from tests.spark_jobs.audit import samples
 
@@ -55,20 +53,6 @@ def test_a_narrow_terminal_gets_fewer_columns_and_a_margin(columns, wide, monkey
     assert re.search(r"^flights-3 +1 +lagging", told, re.MULTILINE)
     assert [line for line in told.splitlines() if len(line) > columns] == []
     assert ("\n        alone\n" in told) != wide, "what is folded keeps its margin"
-
-
-def test_a_reader_that_has_enough_is_told_by_an_error_that_does_not_end_the_process():
-    writer = TerminalWriter()
-
-    class Closed(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError
-
-    writer.console.file = Closed()
-    table = table_of("a")
-    table.add_row("b")
-    with pytest.raises(BrokenPipeError):
-        writer.table(table)
 
 
 def test_a_bar_shows_how_many_of_sparks_tasks_are_done(spark, tmp_path):

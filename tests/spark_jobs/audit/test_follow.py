@@ -1,11 +1,5 @@
 """Audits that go on from others, on directories that grow between them; killed and started again."""
 
-import json
-from pathlib import Path
-from time import monotonic
-from typing import Any
-
-import pyarrow.parquet as pq
 import pytest
 
 from replog.log.formats.batch import HEADER_SIZE
@@ -16,8 +10,6 @@ from spark_jobs.audit.findings import CONSISTENT, DIVERGED
 from spark_jobs.audit.follow import STATE, Follower, FollowState, Round, read_state
 from spark_jobs.audit.results import summary
 from spark_jobs.audit.since import BadSaved, Saved
-from spark_jobs.follow_replicas import main
-from tests.spark_jobs.command import LIMIT_S, Command
 from tests.spark_jobs.log_directories import BATCHES, END, batch
 
 ORDERS = TopicPartition("orders", 0)
@@ -109,47 +101,6 @@ def test_it_ends_at_the_first_divergence_if_asked(spark, cluster, tmp_path):
     ], reports
 
 
-def round_with(following: Command, wanted: str) -> dict[str, Any]:
-    """The next round in which `wanted` is not zero or empty."""
-    deadline = monotonic() + LIMIT_S
-    while monotonic() < deadline:
-        done: dict[str, Any] = json.loads(following.line())
-        assert done["error"] is None, done
-        if done[wanted]:
-            return done
-    raise AssertionError(f"no round has {wanted}")
-
-
-def verified_in_a_round(following: Command, directory: Path, wanted: int) -> FollowState:
-    """The state once all replicas are verified to `wanted`. They grow one after the other, so that may take rounds."""
-    rounds = [round_with(following, "offsets")]
-    while verified_to((state := read_state(directory)).saved) < wanted:
-        rounds.append(round_with(following, "offsets"))
-    assert {done["verdict"] for done in rounds} == {CONSISTENT}, rounds
-    return state
-
-
-@pytest.mark.spark
-def test_it_goes_on_where_it_was_killed_and_ends_in_order_when_interrupted(cluster, tmp_path, command):
-    directory = tmp_path / "follow"
-    words = ["follow", *cluster.options(), f"--checkpoint-dir={directory}", "--level=deep", "--master=local[2]"]
-    words += ["--interval=1", "--format=json"]
-    first = command(*words)
-    assert round_with(first, "offsets")["offsets"] == END
-    cluster.extend("orders", BATCHES, 40)
-    before = verified_in_a_round(first, directory, 80)
-    first.kill()
-    cluster.extend("orders", 40, 45, wrong_in_3)
-    second = command(*words)
-    diverged = round_with(second, "new_findings")
-    assert (diverged["offsets"], diverged["verdict"]) == (10, DIVERGED), diverged
-    assert diverged["round"] > before.round
-    assert [(f["class"], f["first_offset"]) for f in diverged["new_findings"]] == [("VALUE_MISMATCH", 80)]
-    assert second.interrupted()[0] == 1
-    (file,) = (directory / "findings" / f"round={diverged['round']}").iterdir()
-    assert pq.read_table(file).num_rows == 1
-
-
 def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path):
     (tmp_path / "findings").mkdir()
     with pytest.raises(BadSaved, match=r"move .* aside to verify everything again"):
@@ -158,16 +109,3 @@ def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path):
     (tmp_path / "verified.json").write_text("{}")
     with pytest.raises(BadSaved, match=r"move .* aside"):
         read_state(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["--interval", "0"], "greater than or equal to 0.1"),
-        (["--max-rounds", "0"], "greater than or equal to 1"),
-        (["--level", "shallow"], "'shallow' is not one of"),
-    ],
-)
-def test_bad_use_of_follow_exits_2(given, message, capsys):
-    assert main(["--bootstrap-server", "localhost:9092", "--checkpoint-dir", "/tmp/none", *given]) == 2
-    assert message in capsys.readouterr().err

@@ -14,7 +14,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from replog.command.output import bytes_text
 from spark_jobs.audit import overview, report
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, unsettled
 from spark_jobs.audit.overview import STATES, SYMBOLS, states
@@ -22,7 +21,7 @@ from spark_jobs.audit.pictures import Lane, Mark, Plot, plots
 from spark_jobs.audit.report import SYMBOLS as VERDICT_SYMBOLS
 from spark_jobs.audit.report import html_report, write_report
 from spark_jobs.audit.results import FINDINGS_SCHEMA, finding_record, summary, write_findings
-from spark_jobs.audit.text import MAX_TEXT, number, printable
+from spark_jobs.audit.text import MAX_TEXT, printable
 from spark_jobs.replicas.describe import Replica
 from tests.spark_jobs.audit import samples
 from tests.spark_jobs.audit.page import Element, check
@@ -88,10 +87,6 @@ def test_the_map_shows_every_replica_of_every_partition_in_its_state_and_leads_t
             assert result.findings[int((link.attributes["href"] or "").rpartition("-")[2]) - 1].kind in tip
     blamed = [cell for cell in cells if cell.attributes["class"] in ("fault", "unreadable")]
     assert len(blamed) == sum(len(cell.all("a")) for cell in cells) == 7
-
-
-def test_states_are_told_apart_by_symbols_as_well_as_colours():
-    assert len(set(SYMBOLS.values())) == len(SYMBOLS) == len(STATES)
 
 
 def test_a_partition_that_never_stood_still_is_unreadable_in_all_replicas():
@@ -247,7 +242,7 @@ def colours() -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark", "print"])
-def test_everything_that_is_written_can_be_read(scheme):
+def test_everything_that_is_written_can_be_read_and_states_differ_in_grey(scheme):
     """WCAG AA: a contrast of 4.5."""
     palette = colours()[scheme]
     pairs = [(f"{state}-ink", state) for state in STATES] + [("unreadable-ink", "unreadable-2")]
@@ -256,25 +251,8 @@ def test_everything_that_is_written_can_be_read(scheme):
     pairs += [("epoch-ink", "epoch-0"), ("epoch-ink", "epoch-1")]
     poor = [(*pair, round(contrast(palette[pair[0]], palette[pair[1]]), 2)) for pair in pairs]
     assert not [pair for pair in poor if pair[2] < 4.5]
-
-
-@pytest.mark.parametrize("scheme", [0, 1, 2], ids=["light", "dark", "print"])
-def test_ok_lagging_and_fault_differ_in_grey(scheme):
-    palette = colours()[scheme]
     greys = sorted(luminance(palette[state]) for state in ("ok", "lagging", "fault"))
     assert all((b + 0.05) / (a + 0.05) > 1.3 for a, b in itertools.pairwise(greys)), greys
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0"), (999, "999"), (1_234_567, "1\u202f234\u202f567")])
-def test_numbers_are_grouped(count, text):
-    assert number(count) == text
-
-
-@pytest.mark.parametrize(
-    ("count", "text"), [(0, "0 B"), (999, "999 B"), (12_345, "12.3 kB"), (2 * 10**15, "2000.0 TB")]
-)
-def test_bytes_have_units(count, text):
-    assert bytes_text(count) == text
 
 
 def replica(end: int) -> Replica:
@@ -326,12 +304,6 @@ def test_findings_are_stored_under_the_names_of_the_summary(tmp_path):
     stored = pq.read_table(tmp_path / "findings.parquet")
     assert stored.schema == FINDINGS_SCHEMA
     assert stored.to_pylist() == [finding_record(finding) for finding in findings]
-
-
-def test_no_findings_are_an_empty_table(tmp_path):
-    write_findings([], tmp_path / "findings.parquet")
-    stored = pq.read_table(tmp_path / "findings.parquet")
-    assert (stored.num_rows, stored.schema) == (0, FINDINGS_SCHEMA)
 
 
 def test_what_does_not_fit_on_the_disk_replaces_nothing(tmp_path, request):

@@ -257,10 +257,3 @@ def test_a_remedy_destroys_nothing():
         assert "copies the partition" not in remedy or "aside" in remedy, kind
     assert "aside" not in REMEDIES["GAP"], "a start would cut the log at the hole"
     assert "rebuild-index" in REMEDIES["INDEX_LIE"], "there may be a hole, too"
-
-
-def test_what_adjoins_or_is_in_one_index_is_counted():
-    (finding,) = findings_of([ONE, TWO], [lie(40, 40), lie(70, 70), lie(80, 80)])
-    assert (finding.batches, finding.why) == (3, "the detail (the first of 3 such faults in this file)")
-    findings = findings_of([ONE, TWO], [rot(10, 10), rot(11, 11), rot(12, 12), gap(40, 41), gap(42, 49), gap(60, 61)])
-    assert [finding.batches for finding in findings] == [3, 2, 1]

@@ -7,10 +7,10 @@ from replog.local_cluster.ports import free_port
 from replog.metadata.values import StandingAudit
 from replog.rpc.limits import MAX_VERIFIED
 from replog.topic import TopicPartition
-from spark_jobs.audit import standing as module
+from spark_jobs.audit import follow as module
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
+from spark_jobs.audit.follow import Reporter, standing
 from spark_jobs.audit.since import Saved, SavedPartition
-from spark_jobs.audit.standing import Reporter, standing
 from tests.replog.client.conftest import cluster
 from tests.replog.server.broker.conftest import InProcessCluster
 

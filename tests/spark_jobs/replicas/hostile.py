@@ -20,8 +20,7 @@ from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.index_check import index_blocks, index_points
-from spark_jobs.replicas.moving import Look, settled
-from spark_jobs.replicas.segment_check import check_segment
+from spark_jobs.replicas.segment_check import Look, check_segment, settled
 
 MEMORY = 160 << 20  # of address space, beside what the interpreter with its libraries takes
 NAME = f"{0:020d}"

@@ -14,6 +14,10 @@ from replog.log.formats.segment_file import Vanished
 from replog.rpc.methods import Inspection
 from replog.rpc.transports import GrpcTransport
 from replog.topic import TopicPartition
+from spark_jobs.audit.findings import AuditFinding, Evidence
+from spark_jobs.audit.results import finding_record
+from spark_jobs.audit.since import Saved, landmarks, list_replicas, take_over
+from spark_jobs.explain_finding import explain
 from spark_jobs.replicas import brokers
 from spark_jobs.replicas.brokers import BrokerStore, broker_stores
 from spark_jobs.replicas.describe import describe
@@ -21,9 +25,8 @@ from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import index_points
-from spark_jobs.replicas.moving import settled
 from spark_jobs.replicas.readers import SegmentPartition
-from spark_jobs.replicas.segment_check import check_segment
+from spark_jobs.replicas.segment_check import check_segment, settled
 from spark_jobs.replicas.sources import BatchesSource
 from tests.replog.log.batches import leader_batch
 from tests.replog.server.broker.conftest import InProcessCluster, batch, cluster
@@ -99,19 +102,6 @@ async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster
     assert [work.segment.store for work in partition.work] == [BrokerStore(1, store.address, ())]
     (rows,) = await asyncio.to_thread(lambda: list(reader.read(partition)))
     assert rows.num_rows == 3
-
-
-async def test_a_running_broker_says_who_leads_since_when_and_how_far(cluster):
-    store = await filled(cluster, batches=3)
-    hosted = cluster.brokers[1].manager.replicas.hosted[TP]
-    since = hosted.leader_epoch
-    (files,) = await asyncio.to_thread(store.partitions, frozenset())
-    described = await asyncio.to_thread(describe, files)
-    assert described.leads is not None
-    assert described.leader_epoch is not None
-    assert since <= described.leader_epoch <= hosted.leader_epoch  # it may be elected again at any time
-    assert (described.log_start, described.high_watermark, described.log_end) == (0, 6, 6)
-    assert described.fault is None, described
 
 
 async def test_a_segment_that_goes_while_it_is_read_vanished(cluster):
@@ -194,4 +184,23 @@ async def test_epochs_that_a_broker_has_not_saved_yet_are_told_all_the_same(clus
     log.epochs.on_unsaved = lambda: None  # it does not come
     log.append_as_follower(leader_batch(log.log_end_offset, 50, b"a"))
     assert (await asyncio.to_thread(store.epochs, TP)).entries[-1] == (50, log.log_end_offset - 1)
+    store.close()
+
+
+async def test_findings_of_a_running_cluster_are_explained_and_its_saved_audits_fit_when_it_goes_on(cluster):
+    store = await filled(cluster)
+    evidence = Evidence(1, "broker-1/t-0/00000000000000000000.index", 0, "this")
+    finding = AuditFinding("INDEX_LIE", "t", 0, (1,), 5, 5, 1, "because", "do it", (evidence,))
+    report = {"findings": [finding_record(finding)], "where": {"bootstrap_servers": store.address}}
+    shown = await asyncio.to_thread(explain, report, 1)
+    (column,), (index,) = shown["headers"], shown["indexes"]
+    assert (column["note"], column["fields"]["isValid"]) == ("", True)
+    assert column["fields"]["baseOffset"] <= 5 <= column["fields"]["lastOffset"]
+    assert [entry["entry"] for entry in index["entries"] if entry["suspect"]] == [0]
+    assert any(entry["covers"] for entry in shown["epochs"][0]["entries"]), shown["epochs"]
+    saved = Saved("index", await asyncio.to_thread(lambda: landmarks(list_replicas([store], ["t"]), {TP: 10})))
+    assert saved.partitions[TP].replicas[1].last_batch is not None
+    await cluster.produce(TP, batch(b"more"))
+    now = await asyncio.to_thread(list_replicas, [store], ["t"])
+    assert (await asyncio.to_thread(take_over, saved, "index", now)).starts == {TP: 10}
     store.close()

@@ -1,17 +1,14 @@
 """Replicas of compacted topics: holes that a cleaning explains, and what is left of the records (CL-5 to CL-10)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from replog.log.formats.batch import iterate_batches
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.offsets import AppendOrigin
 from replog.topic import TopicPartition
-from spark_jobs.replicas import blocks
 from spark_jobs.replicas.blocks import Cells, check_blocks
 from spark_jobs.replicas.cleaned import ABORTED, BEYOND, TOMBSTONE, CleanedRecord, cleaned_records
 from spark_jobs.replicas.describe import describe
@@ -21,7 +18,6 @@ from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import PartitionFiles
 from spark_jobs.replicas.index_check import index_blocks, index_points
 from spark_jobs.replicas.segment_check import check_segment
-from spark_jobs.replicas.sound import NotSound
 from tests.audit.replica_files import cut_out
 from tests.damage.vocabulary import index_entries, set_index_entry
 from tests.replog.log.compaction.compacting import T, clean, compacted, keyed
@@ -108,38 +104,6 @@ def test_a_hole_above_what_was_cleaned_is_one(tmp_path, offset, first):
     cut_out(tmp_path / "t-0", offset)
     gaps = {(fault.first, fault.last) for fault in faults(listed(tmp_path)) if fault.fault == "GAP"}
     assert gaps == {(first, offset + 2)}
-
-
-def test_a_hole_that_begins_below_is_told_from_where_compaction_ends(tmp_path):
-    replica(tmp_path)
-    before = max(header.base_offset for _, header in iterate_batches(_log_below(tmp_path)))
-    cut_out(tmp_path / "t-0", before)
-    cut_out(tmp_path / "t-0", MIDDLE)
-    gaps = {(fault.first, fault.last) for fault in faults(listed(tmp_path)) if fault.fault == "GAP"}
-    assert gaps == {(MIDDLE, MIDDLE + 2)}
-
-
-def _log_below(root: Path) -> bytes:
-    return max(path for path in (root / "t-0").glob("*.log") if int(path.stem) < MIDDLE).read_bytes()
-
-
-def test_the_short_ways_are_taken_through_cleaned_segments(tmp_path, monkeypatch):
-    files = replica(tmp_path)
-    whole = [list(check_blocks(segment, 0, cells(files), crc=True)) for segment in files.segments]
-
-    def never(*_: object, **__: object) -> Iterator[FileFault]:
-        raise AssertionError("the long way was taken")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(blocks, "check_segment", never)
-        assert [list(check_blocks(segment, 0, cells(files), crc=True)) for segment in files.segments] == whole
-
-    def not_sound(*_: object, **__: object) -> None:
-        raise NotSound
-
-    monkeypatch.setattr(blocks, "_Sound", not_sound)
-    assert [list(check_blocks(segment, 0, cells(files), crc=True)) for segment in files.segments] == whole
-    assert min(block.first for of_segment in whole for block in of_segment) == MIDDLE  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

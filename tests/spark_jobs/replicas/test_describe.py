@@ -11,9 +11,9 @@ from replog.log.formats.checkpoint import (
 )
 from replog.log.indexes.index import OffsetIndex
 from replog.topic import TopicPartition
-from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
+from spark_jobs.replicas.files import ReadCount
 from tests.replog.log.batches import append, client_batch, open_log
 
 
@@ -27,11 +27,11 @@ def test_the_log_end_is_found_near_the_end_where_entries_are_for_appends_of_seve
     batches = list(iterate_batches(path.read_bytes()))
     entries = [(batches[n + 2][1].last_offset, batches[n][0]) for n in range(10, 990, 10)]
     path.with_suffix(".index").write_bytes(b"".join(OffsetIndex.layout.pack(*entry) for entry in entries))
-    store = CountingStore(DirectoryStore(1, tmp_path))
-    (files,) = store.partitions(frozenset())
-    described = describe(files)
+    (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
+    count = ReadCount()
+    described = describe(files.counted(count))
     assert (described.log_end, described.fault) == (1000, None), described
-    assert store.bytes_read < 5 * 4096 < path.stat().st_size, store.bytes_read
+    assert count.bytes < 5 * 4096 < path.stat().st_size, count.bytes
 
 
 def test_epochs_beyond_the_log_end_are_what_is_left_of_a_lost_tail(tmp_path):

@@ -6,9 +6,9 @@ from replog.log.files.names import DIGEST_SUFFIX
 from replog.log.formats.batch import BatchHeader, iterate_batches
 from replog.log.formats.digest import add_digests, batch_digest
 from replog.log.indexes.index import DigestIndex
-from spark_jobs.replicas.counting import CountingStore
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import ReadCount
 from spark_jobs.replicas.index_check import DIGEST, Point
 from tests.spark_jobs.log_directories import END, Cluster, segments
 
@@ -43,19 +43,11 @@ def test_every_offset_can_be_aligned_at(cluster):
         assert points(cluster, [offset])[offset - 1] == digest_below(cluster, offset)[1], offset
 
 
-def test_the_ends_of_segments_are_points_and_with_entries_all_that_is_indexed(cluster):
-    ends = {segment.base - 1 for segment in segments(cluster)}
-    assert points(cluster, []).keys() == ends
-    every = points(cluster, [], entries=True)
-    assert len(every) > 2 * len(ends)
-    assert all(value == digest_below(cluster, offset + 1)[1] for offset, value in every.items())
-
-
 def test_a_sealed_segment_takes_one_entry(cluster):
     segment = segments(cluster)[0]
-    store = CountingStore(segment.store)
-    assert list(digest_points(replace(segment, store=store), [], entries=False))
-    assert store.bytes_read <= 3 * 12
+    count = ReadCount()
+    assert list(digest_points(replace(segment, count=count), [], entries=False))
+    assert count.bytes <= 3 * 12
 
 
 def test_the_first_segment_without_digest_index_says_so_and_no_other(cluster):
@@ -70,17 +62,6 @@ def test_an_aligned_offset_within_a_batch_has_what_ends_before_it(cluster):
     """As a replica whose batches are cut otherwise has it: there they can be compared."""
     assert points(cluster, [31])[30] == digest_below(cluster, 30)[1]
     assert max(points(cluster, [END + 9])) == END - 1  # nothing is said of offsets that are not there yet
-
-
-def test_an_empty_sealed_segment_is_a_gap_with_or_without_digest_indexes(cluster):
-    second, third = segments(cluster)[1:3]
-    (cluster.path(1, "t") / f"{second.base:020d}.log").write_bytes(b"")
-    for _ in range(2):
-        items = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
-        gaps = [(item.first, item.last) for item in items if isinstance(item, FileFault) and item.fault == "GAP"]
-        assert gaps == [(second.base, third.base - 1)], items
-        for path in cluster.path(1, "t").glob(f"*{DIGEST_SUFFIX}"):
-            path.unlink()
 
 
 def test_segments_that_overlap_have_offsets_that_come_twice(cluster):

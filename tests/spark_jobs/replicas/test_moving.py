@@ -9,11 +9,8 @@ from dataclasses import replace
 import pytest
 
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
+from replog.log.formats.batch import HEADER, BatchHeader
 from replog.log.formats.checkpoint import (
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    OffsetCheckpoint,
     write_entries,
 )
 from replog.log.formats.walk import WINDOW
@@ -21,8 +18,7 @@ from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment
-from spark_jobs.replicas.moving import settled
-from spark_jobs.replicas.segment_check import Batch, check_segment
+from spark_jobs.replicas.segment_check import Batch, check_segment, settled
 from tests.replog.log.batches import append, open_log
 from tests.spark_jobs.log_directories import batch, path_of, segments
 
@@ -73,14 +69,6 @@ def test_an_active_log_may_grow_but_not_shrink(cluster):
     assert classes(looked(last)) == ["VANISHED"]
 
 
-def test_damage_that_stays_is_damage(cluster):
-    cluster.patch(1, "t", 24, HEADER_SIZE + 5, b"\xff")
-    segment = next(s for s in segments(cluster) if s.base <= 24 < (s.next_base or 99))
-    items = looked(segment)
-    assert set(classes(items)) == {"BIT_ROT"}
-    assert items[-1] in list(check_segment(segment, 0, crc=True))
-
-
 def test_a_fault_that_a_truncation_made_and_healed_vanished(cluster):
     last = segments(cluster)[-1]
     path = path_of(last, ".log")
@@ -90,12 +78,6 @@ def test_a_fault_that_a_truncation_made_and_healed_vanished(cluster):
     assert classes(looked(last, lambda: path.write_bytes(whole))) == ["VANISHED"]
 
 
-def test_a_log_that_is_cut_between_the_looks_vanished(cluster):
-    cluster.patch(1, "t", 54, HEADER_SIZE + 5, b"\xff")
-    last = segments(cluster)[-1]
-    assert classes(looked(last, lambda: os.truncate(path_of(last, ".log"), 0))) == ["VANISHED"]
-
-
 def test_a_segment_that_a_cleaning_has_grown_since_it_was_listed_vanished(cluster):
     """Where keys and sizes stay the same, the log that is put in its place may be as long as it was."""
     first = segments(cluster)[0]
@@ -103,17 +85,6 @@ def test_a_segment_that_a_cleaning_has_grown_since_it_was_listed_vanished(cluste
     before = replace(first, next_base=first.next_base - 2)
     assert classes(list(check_segment(before, 0, crc=True))) == ["REPEATED"]
     assert classes(looked(before)) == ["VANISHED"]
-
-
-def test_epochs_below_a_log_start_that_moved_are_no_lie(cluster):
-    """EP-5: what lies below the log start has no entry in the checkpoint any more."""
-    cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
-    first = segments(cluster)[0]
-    write_entries(cluster.path(1, "t") / "leader-epoch-checkpoint", [(2, 10)])
-    OffsetCheckpoint(cluster.directories[1] / LOG_START_CHECKPOINT).write({TP: 10})
-    faults = [item for item in looked(first) if isinstance(item, FileFault)]
-    assert "VANISHED" in [item.fault for item in faults]
-    assert all(item.last >= 10 for item in faults if item.fault == "EPOCH_CACHE_LIE"), faults
 
 
 def test_where_no_orderly_stop_noted_the_log_start_it_may_be_where_the_epochs_begin(cluster):
@@ -146,27 +117,6 @@ def test_a_first_epoch_that_is_missing_is_no_log_start(cluster):
         write_entries(checkpoint, said)
         faults = [item for segment in segments(cluster) for item in looked(segment) if isinstance(item, FileFault)]
         assert [(fault.last, fault.epoch) for fault in faults] == expected, said
-
-
-def test_batches_of_a_broker_that_runs_or_was_killed_may_have_epochs_that_are_not_in_its_checkpoint_yet(cluster):
-    """EP-9, divergence 31: from the recovery point on, and only later ones than it says."""
-    cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
-    checkpoint, last = cluster.path(1, "t") / "leader-epoch-checkpoint", segments(cluster)[-1]
-    entries = DirectoryStore(1, cluster.directories[1]).epochs(TP).entries
-    epoch, start = entries[-1]
-    write_entries(checkpoint, entries[:-1])
-    assert "EPOCH_CACHE_LIE" in classes(looked(last)), "after an orderly stop"
-    (cluster.directories[1] / CLEAN_SHUTDOWN).unlink()
-    recovery_points = OffsetCheckpoint(cluster.directories[1] / RECOVERY_POINT_CHECKPOINT)
-    for flushed, said, expected in (
-        (start, entries[:-1], False),
-        (start + 1, entries[:-1], True),
-        (start, [*entries[:-1], (epoch + 1, start)], True),
-    ):
-        recovery_points.write({TP: flushed})
-        os.utime(recovery_points.path, ns=(0, 0))  # all of them within one tick of the clock
-        write_entries(checkpoint, said)
-        assert ("EPOCH_CACHE_LIE" in classes(looked(last))) == expected, (flushed, said)
 
 
 def test_what_cannot_be_read_is_unreadable(cluster):

@@ -102,7 +102,7 @@ def test_directories_may_have_blanks_around_them_and_two_names(cluster):
 def test_small_segments_share_an_input_partition_and_large_ones_do_not():
     def sizes(*work: int) -> list[list[int]]:
         given = (SegmentWork(ReplicaSegment(DirectoryStore(1, Path()), "t", 0, 0, None, n, 0, 0), 0) for n in work)
-        return [[item.size for item in partition.work] for partition in packed(given)]
+        return [[item.segment.size for item in partition.work] for partition in packed(given)]
 
     half = PACKED_BYTES // 2
     assert sizes() == [[]]

@@ -1,16 +1,19 @@
-"""Index entries as blocks: the short way and the long way say the same, and see the same faults."""
+"""Index entries as points and as blocks: what indexes may look like, and which way through a segment is taken."""
 
 import struct
 
 import pytest
 
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX
+from replog.log.formats.batch import iterate_batches
 from replog.log.indexes.index import OffsetIndex
+from replog.log_tools.checker.findings import Fault, Kind
 from replog.log_tools.checker.indexes import read_index
 from spark_jobs.replicas import index_check
 from spark_jobs.replicas.blocks import Block, Cells
-from spark_jobs.replicas.faults import FileFault
-from spark_jobs.replicas.index_check import index_blocks
+from spark_jobs.replicas.faults import MAX_FAULTS, FileFault, capped
+from spark_jobs.replicas.files import ReplicaSegment
+from spark_jobs.replicas.index_check import BYTES, Point, index_blocks, index_points
 from spark_jobs.replicas.segment_check import check_segment
 from spark_jobs.replicas.sound import SoundIndex
 from tests.damage.vocabulary import flip, overwrite
@@ -58,3 +61,39 @@ def test_every_entry_is_in_a_block(cluster, suffix):
             item for item in before if isinstance(item, Block)
         }, at
         flip(path, at, 1)
+
+
+def batches(segment: ReplicaSegment) -> list[tuple[int, int, int]]:
+    """First offset, last offset and position of each batch."""
+    data = path_of(segment, LOG_SUFFIX).read_bytes()
+    return [(header.base_offset, header.last_offset, position) for position, header in iterate_batches(data)]
+
+
+def test_points_tell_the_bytes_up_to_an_offset_whatever_the_entry_pairs(cluster):
+    """SG-2: as Kafka might, without digests."""
+    segment = segments(cluster)[1]
+    all_batches = batches(segment)
+    path_of(segment, DIGEST_SUFFIX).unlink()
+    entry = struct.pack(">ii", all_batches[4][1] - segment.base, all_batches[2][2])
+    path_of(segment, INDEX_SUFFIX).write_bytes(entry)
+    items = [item for item in index_points(segment, 0, []) if isinstance(item, Point)]
+    points = {item.offset: item.value for item in items if item.kind == BYTES}
+    assert points[all_batches[4][1]] == segment.bytes_before + all_batches[5][2]
+    assert points[segment.base - 1] == segment.bytes_before
+    assert points[all_batches[-1][1]] == segment.bytes_before + segment.size
+
+
+def test_what_ends_below_an_aligned_offset_is_a_point_just_before_it(cluster):
+    """Within a batch too: a replica whose batches are cut otherwise has another one there."""
+    segment = segments(cluster)[1]
+    first, last, position = batches(segment)[5]
+    points = [item for item in index_points(segment, 0, [last]) if isinstance(item, Point)]
+    assert (first < last, last - 1 in [item.offset for item in points]) == (True, True)
+    assert segment.bytes_before + position in [item.value for item in points]
+
+
+def test_faults_of_a_segment_are_capped_and_say_so():
+    many = (Fault(Kind.HOLE, ".log", n, n, n, -1, "x") for n in range(10 * MAX_FAULTS))
+    listed = list(capped(many))
+    assert len(listed) == MAX_FAULTS
+    assert "there may be more" in listed[-1].detail
