@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from replog.log.errors import LogStorageError
 from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.log.timestamps import offset_for_timestamp
 from tests.damage.samples import BATCH, CLEAN, END, EPOCHS, INDEXES, assert_as_if_never_damaged, put_back, reopen
-from tests.damage.vocabulary import Damage, changed, directory_instead, missing, segment_file, sparse, written
+from tests.damage.vocabulary import Damage, changed, missing, segment_file, sparse, written
 
 NOISE = random.Random(7).randbytes(97)
 
@@ -130,21 +129,3 @@ def test_a_damaged_or_lost_epoch_file_is_rebuilt(memory, files, content, said, s
     assert (log.epochs.entries, log.lost_data) == (EPOCHS, False)
     assert (memory / EPOCH_FILE).read_bytes() == files[EPOCH_FILE]
     assert_as_if_never_damaged(log, files, END)
-
-
-NAMES = [segment_file(10, "log"), segment_file(30, "log"), *(segment_file(30, kind) for kind in INDEXES), EPOCH_FILE]
-
-
-@pytest.mark.parametrize("stop", [CLEAN, 0])
-@pytest.mark.parametrize("name", [*NAMES, segment_file(77, "index")])
-def test_a_directory_in_place_of_a_file_is_an_error_that_names_it(memory, files, name, stop):
-    """1.2: nothing of ours makes one, so somebody has to look; the log is not loaded, and nothing is removed."""
-    put_back(memory, files)
-    directory_instead(name)(memory)
-    with pytest.raises(LogStorageError, match=f"{name}|Is a directory"):
-        reopen(memory, stop)
-    assert (memory / name).is_dir()
-    (memory / name).rmdir()
-    if name in files:
-        (memory / name).write_bytes(files[name])
-    assert_as_if_never_damaged(reopen(memory, stop), files, END)

@@ -14,7 +14,6 @@ from replog.log.offsets import Isolation, OffsetMetadata
 from tests.damage.samples import BATCH, CLEAN, END, EPOCHS, FULL, assert_as_if_never_damaged, put_back, reopen
 from tests.damage.vocabulary import (
     Damage,
-    both,
     cut,
     flipped,
     longer,
@@ -131,17 +130,11 @@ EPOCH = 12  # position of the leader epoch in a batch, lowest byte last
     ("damage", "end", "said"),
     [
         (flipped(LOG10, 1 * BATCH + EPOCH + 1), 12, [NOT_CLEAN, cut_off(4 * BATCH, 12)]),
+        # lowered: it or the one before it is damaged, so both go
         (flipped(LOG10, 2 * BATCH + EPOCH + 3), 12, [NOT_CLEAN, cut_off(4 * BATCH, 12)]),
         (flipped(LOG0, 4 * BATCH + EPOCH), 8, [f"{LOG0}: its last batch has leader epoch 16777216, and 0 follows"]),
         (flipped(LOG10, 4 * BATCH + EPOCH + 2), 18, [f"{LOG10}: its last batch has leader epoch 257, and 1 follows"]),
         (flipped(LOG20, 0 * BATCH + EPOCH, 0x80), 20, [NOT_CLEAN, cut_off(5 * BATCH, 20)]),
-    ],
-    ids=[
-        "the first of an epoch, raised",
-        "the second of an epoch, lowered: it or the one before it is damaged, so both go",
-        "the last of a segment, raised",
-        "the last of a segment, raised, before older ones of its epoch",
-        "the first of a segment, negative",
     ],
 )
 def test_a_leader_epoch_that_breaks_the_order_ends_the_log(memory, files, damage, end, said):
@@ -157,7 +150,6 @@ def test_a_leader_epoch_that_breaks_the_order_ends_the_log(memory, files, damage
         (flipped(LOG10, 1 * BATCH + EPOCH + 3), ((0, 0), (1, 14), (3, 24))),
         (flipped(LOG30, 1 * BATCH + EPOCH + 3, 4), ((0, 0), (1, 12), (3, 24), (7, 32))),
     ],
-    ids=["0 to 1 before epoch 1", "1 to 0 behind epoch 0", "the last of the log, raised"],
 )
 @pytest.mark.parametrize("stop", [CLEAN, 0])
 def test_a_leader_epoch_that_keeps_the_order_is_left_to_audits(memory, files, damage, epochs, stop):
@@ -188,21 +180,6 @@ def test_a_leader_epoch_that_keeps_the_order_is_left_to_audits(memory, files, da
         (swapped(LOG10, LOG20), 10, [0, 10]),
         (sparse(LOG10, 1 << 30), 20, [0, 10]),
         (sparse(LOG30, 1 << 30), END, BASES),
-    ],
-    ids=[
-        "a .log in the middle missing",
-        "the active .log missing",
-        "a .log in the middle empty",
-        "the active .log empty",
-        "a sealed segment without its last batch",
-        "a sealed segment with a torn last batch",
-        "a segment under the name of an offset before its own",
-        "garbage behind a sealed segment",
-        "zeros behind a sealed segment",
-        "a segment of zeros",
-        "two segments under each other's names",
-        "a hole of a gigabyte behind a sealed segment",
-        "a hole of a gigabyte behind the active one",
     ],
 )
 def test_a_segment_in_the_wrong_shape_ends_the_log_after_any_stop(memory, files, damage, end, bases, stop):
@@ -257,19 +234,6 @@ def test_without_its_first_segment_a_log_begins_with_the_next(memory, files, sto
     log = reopen(memory, stop)
     assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (10, END, ((0, 10), *EPOCHS[1:]))
     assert not (memory / segment_file(0, "index")).exists(), "LD-3: it goes with its log"
-
-
-def test_every_damage_at_once(memory, files):
-    """The first one, in the order of offsets, decides where the log ends."""
-    damage = both(
-        flipped(LOG10, 3 * BATCH + 70),
-        written(segment_file(0, "index")),
-        missing(segment_file(0, "digest"), segment_file(20, "timeindex")),
-        written("leader-epoch-checkpoint", b"garbage"),
-        cut(LOG30, 5),
-        written(segment_file(30, "snapshot"), b"garbage"),
-    )
-    check(memory, files, Row(damage, 0, 16, [0, 10], [NOT_CLEAN, cut_off(2 * BATCH, 16), aside(16, 2)]))
 
 
 def test_damage_where_the_high_watermark_lies_is_told_to_readers_and_no_one_else(memory, files):

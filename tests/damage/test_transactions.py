@@ -7,7 +7,7 @@ import pytest
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from tests.damage.samples import CLEAN, put_back, reopen
-from tests.damage.vocabulary import Damage, changed, flipped, missing, segment_file, sparse
+from tests.damage.vocabulary import Damage, changed, flipped, missing, segment_file
 from tests.replog.log.batches import client_batch, files_of, layout
 from tests.replog.log.producers.writes import end, produce, transact
 
@@ -105,13 +105,6 @@ def test_what_a_clean_start_cannot_see_of_a_transaction_index_a_recovery_repairs
     assert (memory / name).read_bytes() == files[name]
 
 
-def test_a_hole_of_a_gigabyte_behind_a_transaction_index(memory, files):
-    """The first entry of zeros tells."""
-    put_back(memory, files)
-    sparse(segment_file(10, "txnindex"), ENTRY << 25)(memory)
-    assert told(start(memory, CLEAN)) == ABORTED
-
-
 @pytest.mark.parametrize("stop", [CLEAN, 0, 20])
 def test_no_flipped_bit_of_a_snapshot_changes_what_is_known_of_producers(memory, files, stop):
     """PS-7, PS-10: its CRC tells; the state comes from an older one and the batches behind it."""
@@ -125,22 +118,4 @@ def test_no_flipped_bit_of_a_snapshot_changes_what_is_known_of_producers(memory,
             entries = sorted((entry.producer_id, entry.last_sequence, entry.last_offset) for entry in known)
             assert entries == [(1, 2, 20), (2, 2, 21)], (name, at)
             assert (memory / segment_file(END, "snapshot")).read_bytes() == files[segment_file(END, "snapshot")]
-            log.abandon()
-
-
-def test_no_flipped_bit_of_a_transaction_index_outlives_a_recovery(memory, files):
-    """SG-8; after a clean stop it may change what is said of its own segment, and no record (LD-7)."""
-    for base in (0, 10, 20):
-        name = segment_file(base, "txnindex")
-        for at in range(len(files[name])):
-            put_back(memory, files)
-            flipped(name, at, 1 << at % 8)(memory)
-            log = start(memory, CLEAN)
-            aborted = told(log)
-            assert {other: aborted[other] for other in ABORTED if other != base} == {
-                other: ABORTED[other] for other in ABORTED if other != base
-            }, at
-            log.abandon()
-            log = start(memory, 0)
-            assert (told(log), (memory / name).read_bytes()) == (ABORTED, files[name]), (name, at)
             log.abandon()

@@ -31,20 +31,20 @@ LINES = {
     "replog/controller": 2_619,
     "replog/demo": 537,
     "replog/local_cluster": 1_298,
-    "replog/log": 8_051,
+    "replog/log": 8_040,
     "replog/log_tools": 2_536,
     "replog/metadata": 880,
     "replog/purgatory": 140,
     "replog/rpc": 6_617,
     "replog/server": 9_959,
     "replog/simulator": 8_887,
-    "spark_jobs": 1_224,
-    "spark_jobs/audit": 3_708,
-    "spark_jobs/records": 1_924,
-    "spark_jobs/replicas": 3_036,
+    "spark_jobs": 1_220,
+    "spark_jobs/audit": 3_693,
+    "spark_jobs/records": 1_873,
+    "spark_jobs/replicas": 2_926,
 }
-FILES = 530
-TESTS = 71_314
+FILES = 524
+TESTS = 70_359
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 
