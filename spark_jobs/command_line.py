@@ -240,7 +240,7 @@ def own_spark(name: str, master: str | None) -> "Iterator[SparkSession]":
         try:
             yield spark
         finally:
-            with suppress(Exception):  # what was found stands, even if Java has failed
+            with suppress(Exception):  # the findings stand, even if Java has failed
                 spark.stop()
     except NoJava as error:
         raise BadUse(str(error)) from None

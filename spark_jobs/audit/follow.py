@@ -34,7 +34,7 @@ from spark_jobs.session import reason
 FORMAT, VERSION = "replog audit follow", 1
 STATE, FINDINGS = "verified.json", "findings"  # names within the checkpoint directory
 MAX_KNOWN = 10_000
-TIMEOUT_MS = 10_000  # of a report to the cluster
+TIMEOUT_MS = 10_000  # a report to the cluster takes no longer
 AGAIN_S = 30.0  # a report without news waits this long, since every broker must make it durable
 
 

@@ -67,8 +67,8 @@ class _Entries(NamedTuple):
     kind: str
     slots: Array
     offsets: Array
-    values: Array  # as those of points, but of this segment alone
-    positions: Array | None = None  # of batches; None: they have none
+    values: Array  # values of points, counted from the segment's beginning
+    positions: Array | None = None  # positions of batches; None: the entries have none
 
 
 def index_points(segment: ReplicaSegment, log_start: int, aligned: list[int]) -> Iterator[Point | FileFault]:
@@ -132,7 +132,7 @@ def _by_batches(segment: ReplicaSegment, log_start: int, wanted: list[int]) -> I
     """The long way: yield every fault that headers show, points for `wanted`, and the entries without a fault."""
     indexes = read_indexes(segment)
     offsets, digests = indexes.offsets.rows, indexes.digests.rows
-    ends = np.full(len(offsets), -1)  # of the batches of offset entries
+    ends = np.full(len(offsets), -1)  # the ends of the batches that offset entries point at
     lies: list[tuple[str, int]] = []
     place, last, digest = (-1, 0), segment.base - 1, 0 if indexes.digests.present else None
     left = iter(wanted)
