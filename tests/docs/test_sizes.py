@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_926,
 }
 FILES = 524
-TESTS = 70_359
+TESTS = 70_341
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -14,10 +14,9 @@ from replog.log.directories.checkpoints import Checkpoints
 from replog.log.directories.log_directory import LogDirectory, Report
 from replog.log.directories.log_manager import LogManager
 from replog.log.epochs import EpochEntry
-from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
-from replog.log.offsets import Isolation
 from replog.topic import TopicPartition
+from tests.leader.replicas import bytes_of
 from tests.replog.log.batches import append, client_batch, config
 
 TP = TopicPartition("a-b", 12)
@@ -152,12 +151,6 @@ def swapped(directories: LogManager) -> Log:
     return log
 
 
-def told(log: Log) -> tuple[int, int, tuple[EpochEntry, ...], list[bytes]]:
+def told(log: Log) -> tuple[int, int, tuple[EpochEntry, ...], bytes]:
     """All that a reader can know of a log."""
-    records = []
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        data = log.read(offset, 1 << 20, Isolation.LOG_END, min_one_message=True).records
-        records += [bytes(data[at : at + header.size]) for at, header in iterate_batches(memoryview(data))]
-        offset = [header for _, header in iterate_batches(memoryview(data))][-1].next_offset
-    return log.log_start_offset, log.log_end_offset, log.epochs.entries, records
+    return log.log_start_offset, log.log_end_offset, log.epochs.entries, bytes_of(log)

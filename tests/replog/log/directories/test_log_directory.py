@@ -14,14 +14,10 @@ from replog.log.files.deletion import remove
 from replog.log.formats.checkpoint import OffsetCheckpoint
 from replog.log.log import Log
 from replog.topic import TopicPartition
-from tests.replog.log.batches import append, client_batch, config
-from tests.replog.log.directories.moving import created, deleted, open_directory
+from tests.replog.log.batches import append, config
+from tests.replog.log.directories.moving import ID, OTHER, PAIR, TP, created, deleted, open_directory
 from tests.replog.log.directories.test_changes import fsyncs
 
-TP = TopicPartition("a-b", 12)
-OTHER = TopicPartition("t", 0)
-ID = bytes(range(16))
-PAIR = client_batch(b"a", b"b")
 MARKER = ".kafka_cleanshutdown"
 
 

@@ -1,25 +1,18 @@
 """Decoding records (2.2): RB-3, RB-4, compression (2.4), against an independent encoder."""
 
-import struct
-
 import pytest
-from crc32c import crc32c
 
 from replog.log.errors import InvalidRecord
 from replog.log.formats.batch import parse_header
 from replog.log.formats.records import iterate_records
-from tests.replog.log.batches import client_batch
+from tests.replog.fuzz.targets import with_payload
+from tests.replog.log.batches import changed, client_batch
 
 
-def with_payload(payload: bytes, count: int, attributes: int = 0) -> bytes:
+def holding(payload: bytes, count: int) -> bytes:
     """A batch of any payload, its header right."""
-    head = bytearray(client_batch(b"x")[:61])
-    struct.pack_into(">i", head, 8, 49 + len(payload))
-    struct.pack_into(">h", head, 21, attributes)
-    struct.pack_into(">i", head, 23, max(count - 1, 0))
-    struct.pack_into(">i", head, 57, count)
-    data = bytes(head) + payload
-    return data[:17] + struct.pack(">I", crc32c(data[21:])) + data[21:]
+    batch = with_payload(client_batch(b"x"), payload, 0)
+    return changed(changed(batch, 23, ">i", max(count - 1, 0)), 57, ">i", count)
 
 
 GOOD = client_batch(b"abc")[61:]
@@ -43,7 +36,7 @@ GOOD = client_batch(b"abc")[61:]
 )
 def test_records_that_do_not_decode_are_invalid(payload, count):
     """RB-3."""
-    batch = with_payload(payload, count)
+    batch = holding(payload, count)
     with pytest.raises(InvalidRecord):
         list(iterate_records(batch, parse_header(batch)))
 
@@ -54,6 +47,6 @@ def test_a_record_has_no_million_headers():
     start = GOOD[1:-1] + b"\x82\x80\x80\x01"  # the zigzag of that many
     size = len(start) + 2 * headers
     length = bytes([(2 * size) >> shift & 0x7F | 0x80 for shift in (0, 7, 14)]) + bytes([(2 * size) >> 21])
-    batch = with_payload(length + start + b"\0\1" * headers, 1)
+    batch = holding(length + start + b"\0\1" * headers, 1)
     with pytest.raises(InvalidRecord, match="announces 1048577 headers"):
         list(iterate_records(batch, parse_header(batch)))
