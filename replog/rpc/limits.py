@@ -1,4 +1,5 @@
-"""The limits of each method on a server: how many calls at once, how large a request, and how much it lists.
+"""The rules of each method on a server: who may call it, how many calls at once, how large a request, and how much it
+lists.
 
 Each method has its own room, so idle streams of clients cannot block heartbeats. A call too many is refused with
 THROTTLING_QUOTA_EXCEEDED, which may pass; a request that is too large, or lists too much, with INVALID_REQUEST before
@@ -9,9 +10,12 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
+from replog.common.acl import Operation
 from replog.config.properties import MAX_BATCH_BYTES
 from replog.errors import ErrorCode
 from replog.log.formats.segment_file import MAX_HEADERS
+from replog.rpc.access import ACTION, ANYBODY, Access, On
+from replog.rpc.peer import Role
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 
 M = TypeVar("M", bound=Message)
@@ -55,57 +59,76 @@ class ConnectionLimits:
 
 DEFAULT_LIMITS = ConnectionLimits()
 
-LIMITS = {
-    # the controller's, for brokers: a cluster has at most 1,000
-    "Controller/RegisterBroker": Limit(1000, MIB, MAX_CLUSTER_PARTITIONS, MAX_CLUSTER_PARTITIONS),  # replicas it lacks
-    "Controller/Heartbeat": Limit(2000, 512 * KIB, MAX_OFFLINE_PER_REQUEST),
-    "Controller/AlterPartition": Limit(1000, 8 * MIB, MAX_PARTITIONS_OF_BROKERS, MAX_REPLICAS_PER_REQUEST),
-    "Controller/AllocateProducerIds": Limit(1000, 64 * KIB),
-    "Controller/WatchMetadata": Limit(2000, 64 * KIB),
+OF_BROKER = Access(Role.BROKER, "broker_id", ACTION)
+
+
+def _acl(operation: str, on: On = On.CLUSTER) -> Access:
+    return Access(operation=Operation[operation], on=on)
+
+
+RULES = {
+    # the controller's, for brokers: a cluster has at most 1,000; a registration lists replicas that the broker lacks
+    "Controller/RegisterBroker": (Limit(1000, MIB, MAX_CLUSTER_PARTITIONS, MAX_CLUSTER_PARTITIONS), OF_BROKER),
+    "Controller/Heartbeat": (Limit(2000, 512 * KIB, MAX_OFFLINE_PER_REQUEST), OF_BROKER),
+    "Controller/AlterPartition": (Limit(1000, 8 * MIB, MAX_PARTITIONS_OF_BROKERS, MAX_REPLICAS_PER_REQUEST), OF_BROKER),
+    "Controller/AllocateProducerIds": (Limit(1000, 64 * KIB), OF_BROKER),
+    "Controller/WatchMetadata": (Limit(2000, 64 * KIB), OF_BROKER),
     # the controller's, for administrators
-    "Controller/UnregisterBroker": Limit(100, 64 * KIB),
-    "Controller/CreateTopic": Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
-    "Controller/CreatePartitions": Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
-    "Controller/DeleteTopic": Limit(100, 64 * KIB),
-    "Controller/AlterTopicConfigs": Limit(100, MIB, MAX_CONFIGS_PER_REQUEST),
-    "Controller/AlterBrokerConfigs": Limit(100, MIB, MAX_CONFIGS_PER_REQUEST),
-    "Controller/AlterClientQuotas": Limit(100, MIB, MAX_CONFIGS_PER_REQUEST),
-    "Controller/DescribeClientQuotas": Limit(100, 64 * KIB),
-    "Controller/ElectLeaders": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS),
-    "Controller/DescribeLogEnds": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS),
-    "Controller/AlterPartitionReassignments": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
-    "Controller/ListPartitionReassignments": Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS),
-    "Controller/DescribePartitionChanges": Limit(100, 64 * KIB),
-    "Controller/CreateAcls": Limit(100, MIB, MAX_ACLS_PER_REQUEST),
-    "Controller/DeleteAcls": Limit(100, MIB, MAX_ACLS_PER_REQUEST),
-    "Controller/DescribeAcls": Limit(100, 64 * KIB),
-    "Controller/ReportAudit": Limit(16, MIB, MAX_VERIFIED),
-    "Controller/DescribeAudit": Limit(100, 64 * KIB),
+    "Controller/UnregisterBroker": (Limit(100, 64 * KIB), _acl("ALTER")),
+    "Controller/CreateTopic": (
+        Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
+        _acl("CREATE", On.TOPIC_OR_CLUSTER),
+    ),
+    "Controller/CreatePartitions": (Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST), _acl("ALTER", On.TOPIC)),
+    "Controller/DeleteTopic": (Limit(100, 64 * KIB), _acl("DELETE", On.TOPIC)),
+    "Controller/AlterTopicConfigs": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _acl("ALTER_CONFIGS", On.TOPIC)),
+    "Controller/AlterBrokerConfigs": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _acl("ALTER_CONFIGS")),
+    "Controller/AlterClientQuotas": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _acl("ALTER_CONFIGS")),
+    "Controller/DescribeClientQuotas": (Limit(100, 64 * KIB), _acl("DESCRIBE_CONFIGS")),
+    "Controller/ElectLeaders": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _acl("ALTER")),
+    "Controller/DescribeLogEnds": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _acl("DESCRIBE")),
+    "Controller/AlterPartitionReassignments": (
+        Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
+        _acl("ALTER"),
+    ),
+    "Controller/ListPartitionReassignments": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _acl("DESCRIBE")),
+    "Controller/DescribePartitionChanges": (Limit(100, 64 * KIB), _acl("DESCRIBE")),
+    "Controller/CreateAcls": (Limit(100, MIB, MAX_ACLS_PER_REQUEST), _acl("ALTER")),
+    "Controller/DeleteAcls": (Limit(100, MIB, MAX_ACLS_PER_REQUEST), _acl("ALTER")),
+    "Controller/DescribeAcls": (Limit(100, 64 * KIB), _acl("DESCRIBE")),
+    # an auditor may do nothing else by it: brokers have a role
+    "Controller/ReportAudit": (Limit(16, MIB, MAX_VERIFIED), _acl("CLUSTER_ACTION")),
+    "Controller/DescribeAudit": (Limit(100, 64 * KIB), _acl("DESCRIBE")),
     # a broker's, for the controller and for other brokers
-    "Presence/AreYou": Limit(100, 64 * KIB),
-    "Replica/Fetch": Limit(1000, 8 * MIB, MAX_CLUSTER_PARTITIONS),  # it may forget all, and names fewer
+    "Presence/AreYou": (Limit(100, 64 * KIB), Access(Role.CONTROLLER, operation=ACTION)),
+    # it may forget all, and names fewer
+    "Replica/Fetch": (Limit(1000, 8 * MIB, MAX_CLUSTER_PARTITIONS), Access(Role.BROKER, "replica_id", ACTION)),
     # a broker's, for clients
-    "Log/Produce": Limit(2000, 2 * MIB, MAX_BATCHES_PER_REQUEST),
-    "Log/ProduceOnce": Limit(500, 2 * MIB, MAX_BATCHES_PER_REQUEST),
-    "Log/Fetch": Limit(2000, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
-    "Log/FetchOnce": Limit(500, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
-    "Log/ListOffsets": Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
-    "Log/OffsetsForLeaderEpoch": Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
-    "Log/DeleteRecords": Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
-    "Log/GetMetadata": Limit(500, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
-    "Log/InitProducerId": Limit(500, 64 * KIB),
-    "LogDirs/AlterReplicaLogDirs": Limit(16, 8 * MIB, MAX_PARTITIONS_PER_REQUEST),
-    "LogDirs/DescribeLogDirs": Limit(16, 2 * MIB, MAX_PARTITIONS_PER_REQUEST),
+    "Log/Produce": (Limit(2000, 2 * MIB, MAX_BATCHES_PER_REQUEST), _acl("WRITE", On.ROWS)),
+    "Log/ProduceOnce": (Limit(500, 2 * MIB, MAX_BATCHES_PER_REQUEST), _acl("WRITE", On.ROWS)),
+    "Log/Fetch": (Limit(2000, 2 * MIB, MAX_PARTITIONS_PER_REQUEST), _acl("READ", On.ROWS)),
+    "Log/FetchOnce": (Limit(500, 2 * MIB, MAX_PARTITIONS_PER_REQUEST), _acl("READ", On.ROWS)),
+    "Log/ListOffsets": (Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST), _acl("DESCRIBE", On.ROWS)),
+    "Log/OffsetsForLeaderEpoch": (Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST), _acl("DESCRIBE", On.ROWS)),
+    "Log/DeleteRecords": (Limit(200, 2 * MIB, MAX_PARTITIONS_PER_REQUEST), _acl("DELETE", On.ROWS)),
+    "Log/GetMetadata": (Limit(500, 2 * MIB, MAX_PARTITIONS_PER_REQUEST), _acl("DESCRIBE", On.ROWS)),
+    "Log/InitProducerId": (Limit(500, 64 * KIB), _acl("IDEMPOTENT_WRITE", On.SOME_TOPIC)),
+    "LogDirs/AlterReplicaLogDirs": (Limit(16, 8 * MIB, MAX_PARTITIONS_PER_REQUEST), _acl("ALTER")),
+    "LogDirs/DescribeLogDirs": (Limit(16, 2 * MIB, MAX_PARTITIONS_PER_REQUEST), _acl("DESCRIBE")),
     # a broker's, for audits
-    "Inspection/DescribeReplicas": Limit(16, 64 * KIB),
-    "Inspection/ReadFile": Limit(64, 64 * KIB),
-    "Inspection/ReadBatchHeaders": Limit(64, 64 * KIB, MAX_HEADERS),
+    "Inspection/DescribeReplicas": (Limit(16, 64 * KIB), _acl("DESCRIBE", On.ROWS)),
+    "Inspection/ReadFile": (Limit(64, 64 * KIB), _acl("READ", On.TOPIC)),
+    "Inspection/ReadBatchHeaders": (Limit(64, 64 * KIB, MAX_HEADERS), _acl("READ", On.TOPIC)),
     # both servers', for tools
-    "Health/Check": Limit(1000, 64 * KIB),
-    "Health/List": Limit(100, 64 * KIB),
-    "Health/Watch": Limit(1000, 64 * KIB),
-    "ServerReflection/ServerReflectionInfo": Limit(100, 64 * KIB),
+    "Health/Check": (Limit(1000, 64 * KIB), ANYBODY),
+    "Health/List": (Limit(100, 64 * KIB), ANYBODY),
+    "Health/Watch": (Limit(1000, 64 * KIB), ANYBODY),
+    "ServerReflection/ServerReflectionInfo": (Limit(100, 64 * KIB), ANYBODY),
 }
+"""The limits and the access of every method of every server, by service and name: one that is not here cannot be
+served."""
+LIMITS = {row: limit for row, (limit, _) in RULES.items()}
+ACCESS = {row: access for row, (_, access) in RULES.items()}
 
 ETCD_LIMIT = Limit(1000, 2 * MIB, 128)  # the simulator's etcd; a real one takes 1.5 MiB and as many operations
 

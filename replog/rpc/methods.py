@@ -8,8 +8,8 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from replog.rpc import codec
-from replog.rpc.access import ACCESS, ANYBODY, Access
-from replog.rpc.limits import ETCD_LIMIT, LIMITS, Limit
+from replog.rpc.access import ANYBODY, Access
+from replog.rpc.limits import ETCD_LIMIT, RULES, Limit
 from replog.rpc.lists import Lists
 from replog.rpc.v1 import controller_pb2, etcd_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
 
@@ -35,7 +35,7 @@ def _method(descriptor: MethodDescriptor) -> Method:
     service = descriptor.containing_service
     is_etcds = service.file.package == "replog.etcd.v1"
     row = f"{service.name}/{descriptor.name}"
-    limit = ETCD_LIMIT if is_etcds else LIMITS[row]
+    limit, access = (ETCD_LIMIT, ANYBODY) if is_etcds else RULES[row]
     name = "".join("_" + letter.lower() if letter.isupper() else letter for letter in descriptor.name).lstrip("_")
     return Method(
         path=f"/{f'etcdserverpb.{service.name}' if is_etcds else service.full_name}/{descriptor.name}",
@@ -47,7 +47,7 @@ def _method(descriptor: MethodDescriptor) -> Method:
         encode_response=_encoder(response),
         decode_response=_decoder(response),
         limit=limit,
-        access=ANYBODY if is_etcds else ACCESS[row],
+        access=access,
     )
 
 

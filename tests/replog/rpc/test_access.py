@@ -5,9 +5,9 @@ import pytest
 from replog.common.acl import Operation
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.access import ACCESS
 from replog.rpc.codec import carries_records
 from replog.rpc.health import SERVICE as HEALTH
+from replog.rpc.limits import ACCESS
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, Role
 from replog.rpc.reflection import SERVICES

@@ -55,14 +55,9 @@ async def served(by: object, service: ServiceDescriptor) -> AsyncIterator[Channe
         yield channel
 
 
-def test_every_method_has_its_limit_and_every_limit_its_method():
-    named = {f"{service.name}/{method.name}" for service in SERVICES for method in service.methods}
-    assert named == set(LIMITS)
-
-
 async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_alone(monkeypatch):
     watch, beat, sitting = methods.Controller["watch_metadata"], methods.Controller["heartbeat"], []
-    monkeypatch.setitem(limits.LIMITS, "Controller/WatchMetadata", replace(watch.limit, calls=3))
+    monkeypatch.setitem(limits.RULES, "Controller/WatchMetadata", (replace(watch.limit, calls=3), watch.access))
 
     async def sit(channel: Channel) -> None:
         async for _ in channel.watch(watch, controller_pb2.WatchMetadataRequest()):

@@ -13,7 +13,8 @@ from replog.config.processes import AuthorizerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
 from replog.rpc import health, methods, reflection
-from replog.rpc.access import ACCESS, On
+from replog.rpc.access import On
+from replog.rpc.limits import ACCESS
 from replog.rpc.methods import methods_of
 from replog.rpc.peer import Peer, Role, handling
 from replog.server import authorizer as module
