@@ -6,7 +6,7 @@ moment."""
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
@@ -40,15 +40,14 @@ class StreamOwner(Protocol):
     request_timeout_s: float
     accumulator: Accumulator
 
-    def stream_lost(self, stream: "ProduceStream", error: ReplogError) -> None: ...
-
     def answered(
         self, stream: "ProduceStream", flight: Flight, results: list[log_pb2.ProducePartitionResult]
     ) -> None: ...
 
-    def lost(self, queue: PartitionQueue, batches: list[ProducerBatch], error: ReplogError) -> None: ...
-
-    def not_sent(self, queue: PartitionQueue, error: ReplogError) -> None: ...
+    def lost(
+        self, stream: "ProduceStream", error: ReplogError, in_flight: list[Flight], ready: Iterable[PartitionQueue]
+    ) -> None:
+        """Take everything back that the stream held: batches without an answer, and queues with batches to send."""
 
 
 class ProduceStream:
@@ -113,17 +112,9 @@ class ProduceStream:
         except Exception as defect:  # noqa: BLE001 (the boundary)
             error = ErrorCode.UNKNOWN_SERVER_ERROR.error(f"the stream failed: {defect!r}")
         self._stream.cancel()
-        self._give_back(error)
-
-    def _give_back(self, error: ReplogError) -> None:
-        self._sender.stream_lost(self, error)
-        in_flight, self._in_flight = self._in_flight, {}
-        for _, flights in in_flight.values():
-            for queue, batches in flights:
-                self._sender.lost(queue, batches, error)
-        ready, self._ready = self._ready, {}
-        for queue in ready:
-            self._sender.not_sent(queue, error)
+        in_flight = [flight for _, flights in self._in_flight.values() for flight in flights]
+        ready, self._in_flight, self._ready = self._ready, {}, {}
+        self._sender.lost(self, error, in_flight, ready)
 
     def _write(self) -> None:
         """Send what is ready, as much as may go now. Queues offered meanwhile are sent, too."""

@@ -96,13 +96,6 @@ class Sender:
             queue.sequences.lead_to(stream)
         stream.offer(queue)
 
-    def stream_lost(self, stream: ProduceStream, error: ReplogError) -> None:
-        """Forget a stream that has ended. Its queues come back through `lost`, and the next batch opens another."""
-        if self._streams.get(stream.address) is stream:
-            del self._streams[stream.address]
-        if not self._stopped:
-            logger.info("produce stream lost: %s", error)
-
     def answered(self, stream: ProduceStream, flight: Flight, results: list[log_pb2.ProducePartitionResult]) -> None:
         """Settle the batches by their answers. Those with a retriable error are sent again."""
         (queue, batches), passing = flight, False
@@ -131,20 +124,25 @@ class Sender:
         self.accumulator.land(queue, batches)
         (self._go_on_later if passing else self.accumulator.go_on)(queue)
 
-    def lost(self, queue: PartitionQueue, batches: list[ProducerBatch], error: ReplogError) -> None:
-        """Send batches again whose stream is lost, after a backoff and with fresh metadata."""
-        for batch in batches:
-            self._failed_once(batch, error)
-        self.accumulator.land(queue, batches)
-        self._go_on_later(queue)
-
-    def not_sent(self, queue: PartitionQueue, error: ReplogError) -> None:
-        """Offer the queue again later: the stream that was to take its batches is lost."""
-        queue.scheduled = False
-        for batch in list(queue.batches)[:1]:
-            batch.attempts += 1
-            batch.last_error = error
-        self._go_on_later(queue)
+    def lost(
+        self, stream: ProduceStream, error: ReplogError, in_flight: list[Flight], ready: Iterable[PartitionQueue]
+    ) -> None:
+        """Forget a stream that has ended. Another one sends its batches again, after a backoff and with fresh metadata."""
+        if self._streams.get(stream.address) is stream:
+            del self._streams[stream.address]
+        if not self._stopped:
+            logger.info("produce stream lost: %s", error)
+        for queue, batches in in_flight:
+            for batch in batches:
+                self._failed_once(batch, error)
+            self.accumulator.land(queue, batches)
+            self._go_on_later(queue)
+        for queue in ready:
+            queue.scheduled = False
+            for batch in list(queue.batches)[:1]:
+                batch.attempts += 1
+                batch.last_error = error
+            self._go_on_later(queue)
 
     @staticmethod
     def _failed_once(batch: ProducerBatch, error: ReplogError) -> None:

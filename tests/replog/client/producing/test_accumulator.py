@@ -81,16 +81,6 @@ def append(harness: Harness, value: bytes) -> Delivery:
     return harness.accumulator.append(harness.queue, 5, None, value, ())
 
 
-def test_while_a_batch_is_in_flight_the_next_records_wait_together(harness):
-    append(harness, b"a")
-    first = harness.take()
-    for value in (b"b", b"c", b"d"):
-        append(harness, value)
-    assert harness.offered == []
-    harness.answer(first, 0)
-    assert values(harness.take()) == [b"b", b"c", b"d"]
-
-
 def test_a_full_batch_closes_and_the_next_one_follows_it_in_order():
     harness = Harness(batch_size=200)
     for i in range(5):
@@ -184,27 +174,6 @@ def test_many_values_fill_the_open_batch_and_the_first_without_room_comes_back()
     assert [delivery.result().offset for delivery in (first, *deliveries)] == [7, 8, 9]
     assert harness.accumulator.append_many_to_open(harness.queue, 5, None, rest, deliveries) == (b"later",)
     assert harness.accumulator.used_bytes == 0
-
-
-def test_of_many_values_those_before_one_that_is_refused_are_sent():
-    harness = Harness(linger_s=10)
-    append(harness, b"first")
-    rest = iter([b"second", "text", b"third"])
-    with pytest.raises(TypeError):
-        harness.accumulator.append_many_to_open(harness.queue, 5, None, rest, [])
-    harness.advance(10)
-    batches = harness.take()
-    assert values(batches) == [b"first", b"second"]
-    harness.answer(batches, 0)
-    assert harness.accumulator.used_bytes == 0
-
-
-def test_a_batch_that_is_full_does_not_linger():
-    harness = Harness(linger_s=10, batch_size=200)
-    append(harness, b"x" * 100)
-    assert harness.offered == []
-    append(harness, b"y" * 100)
-    assert values(harness.take()) == [b"x" * 100]
 
 
 async def test_each_delivery_knows_its_offset_and_timestamp(harness):
