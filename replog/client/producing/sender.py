@@ -127,7 +127,7 @@ class Sender:
     def lost(
         self, stream: ProduceStream, error: ReplogError, in_flight: list[Flight], ready: Iterable[PartitionQueue]
     ) -> None:
-        """Forget a stream that has ended. Another one sends its batches again, after a backoff and with fresh metadata."""
+        """Forget a stream that has ended. Its batches go to another after a backoff, with fresh metadata."""
         if self._streams.get(stream.address) is stream:
             del self._streams[stream.address]
         if not self._stopped:

@@ -141,12 +141,9 @@ class ClientConnection(SocketConnection):
             self.http2.reset(event.stream_id, CANCEL)
             self._failed(event.stream_id, wrong)
         elif event.end:
-            self._ended(event)
+            self.on_trailers(event)
 
-    def on_trailers(self, event: events.Trailers) -> None:
-        self._ended(event)
-
-    def _ended(self, event: events.Trailers | events.Headers) -> None:
+    def on_trailers(self, event: events.Trailers | events.Headers) -> None:
         status = parse_trailers(event.headers)
         self._over(event.stream_id, None if status is None else from_status(status, self.peer))
 

@@ -123,8 +123,7 @@ class H2Server(Services):
                     await self._drained.wait()
         tasks = [call.task for connection in connections for call in connection.calls.values()]
         for connection in connections:
-            connection.cut_short_all()
-            connection.close("this server stops")
+            connection.dismiss("this server stops")
         if tasks:
             await asyncio.wait(tasks, timeout=ENDING_S)
         await asyncio.gather(*(connection.closed() for connection in connections))

@@ -14,9 +14,8 @@ from replog.rpc.gate import Gate
 from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
-from replog.rpc.http2.protocol.fields import FieldList
 from replog.rpc.http2.protocol.frames import CANCEL, ENHANCE_YOUR_CALM
-from replog.rpc.http2.shells.calls import ANSWER, OK_TRAILERS, Asked, Refused, parse_request, trailers, whole_answer
+from replog.rpc.http2.shells.calls import ANSWER, OK_TRAILERS, Refused, parse_request, trailers, whole_answer
 from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
 from replog.rpc.http2.shells.message_stream import MessageStream
 from replog.rpc.http2.shells.reads import Reads
@@ -112,7 +111,7 @@ class ServerCall:
         try:
             await serve(route.method, route.handler, route.gate, self, self._connection.asks, route.denied)
         except asyncio.CancelledError:
-            if self._connection.is_under_way(self):
+            if self._connection.calls.get(self.stream.stream_id) is self:
                 raise  # the loop ends
         except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
             self._connection.end(self, status_of(error))
@@ -145,8 +144,6 @@ class ServerConnection(SocketConnection):
         self.calls: dict[int, ServerCall] = {}
         self.asks: Peer
         self.idle_since = math.inf  # the loop's time, s, if it has no call
-        self._last_headers: FieldList | None = None
-        self._last_asked: Asked
         self._shared = shared
         self._handshakes = shared.handshakes
         self._sealed = shared.handshakes is not None
@@ -252,9 +249,6 @@ class ServerConnection(SocketConnection):
         self._log_refusal(event.text)
         super()._on_failed(event)
 
-    def is_under_way(self, call: ServerCall) -> bool:
-        return self.calls.get(call.stream.stream_id) is call
-
     def end(self, call: ServerCall, status: CallStatus | None) -> None:
         """End the call with a status; None: it went well. Only the first call counts."""
         if self._forget(call.stream.stream_id) is not None:
@@ -273,8 +267,9 @@ class ServerConnection(SocketConnection):
         return call
 
     def dismiss(self, why: str) -> None:
-        """Close it, and tell the client that its later calls were not done."""
-        self.cut_short_all()
+        """End all calls, as if the server stopped, and close it: its client knows that later calls were not done."""
+        for call in list(self.calls.values()):
+            self._cut_short(call, _STOPPING)
         self.close(why)
 
     def _cut_short(self, call: ServerCall, status: CallStatus) -> None:
@@ -294,11 +289,6 @@ class ServerConnection(SocketConnection):
         self.http2.reset(stream_id, ENHANCE_YOUR_CALM)  # the end may have to wait for a window
         self.write_soon()
 
-    def cut_short_all(self) -> None:
-        """End all calls, because the server stops."""
-        for call in list(self.calls.values()):
-            self._cut_short(call, _STOPPING)
-
     # -- what arrives
 
     def on_headers(self, event: events.Headers) -> None:
@@ -306,7 +296,7 @@ class ServerConnection(SocketConnection):
             return
         stream_id = event.stream_id
         try:
-            asked = self._parsed(event.headers)
+            asked = parse_request(event.headers)
         except Refused as refused:
             self.http2.send_trailers(stream_id, refused.fields)
             return
@@ -328,13 +318,6 @@ class ServerConnection(SocketConnection):
             call.deadline = self._loop.call_later(asked.timeout_s, self._too_late, call)
         handling(self.asks)
         call.task = self._loop.create_task(call.run(), name=route.method.path)
-
-    def _parsed(self, headers: FieldList) -> Asked:
-        """Parse a request's headers. Raises Refused. Equal headers are mostly one list, so the last result is kept."""
-        if headers is not self._last_headers:
-            self._last_asked = parse_request(headers)
-            self._last_headers = headers
-        return self._last_asked
 
     def on_ended(self, event: events.Ended) -> None:
         if (stream := self.streams.get(event.stream_id)) is not None:
