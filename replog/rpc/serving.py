@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.access import ACTION, Imposture
@@ -20,13 +20,8 @@ REQUEST_TIMEOUT_S = 30.0  # the request of a call must arrive so soon
 REFUSED_S = 0.1  # delays the refusal of a list that is too long, as Kafka's connection.failed.authentication.delay.ms
 
 
-class TimedStream(ServerStream, Protocol):
-    async def receive(self, timeout_s: float | None = None) -> Any | None:
-        """Receive as a stream does. Raises TimeoutError, too."""
-
-
 async def serve(
-    method: Method, handler: Callable[..., Any], gate: Gate, stream: TimedStream, asks: Peer, denied: Denied
+    method: Method, handler: Callable[..., Any], gate: Gate, stream: ServerStream, asks: Peer, denied: Denied
 ) -> None:
     """Serve a call as a stream both ways, which is the same on the wire for every method. So it passes the gate before
     its request is received, and the handler knows when a single answer was taken, too."""
@@ -47,7 +42,7 @@ async def serve(
         raise
 
 
-async def _only_request(stream: TimedStream) -> Any:
+async def _only_request(stream: ServerStream) -> Any:
     """Receive the request. Raises REQUEST_TIMED_OUT if it does not arrive in full: others want the call's place."""
     try:
         request = await stream.receive(REQUEST_TIMEOUT_S)

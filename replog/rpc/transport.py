@@ -79,8 +79,8 @@ class ServerStream(BothWays, Protocol):
     """The server's side of one bidirectional stream. Its `each` waits, too, while the client does not take what was
     posted: a client that does not read is not read from."""
 
-    async def receive(self) -> Any | None:
-        """Return the next message; None when the client has finished or is gone."""
+    async def receive(self, timeout_s: float | None = None) -> Any | None:
+        """Return the next message; None when the client has finished or is gone. Raises TimeoutError."""
 
 
 class Server(Protocol):

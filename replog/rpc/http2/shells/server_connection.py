@@ -60,9 +60,7 @@ class ServerCall:
 
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         payload = await self.stream.next(timeout_s)
-        if payload is None:
-            return None
-        return self._checked(payload)
+        return None if payload is None else self._checked(payload)
 
     def _checked(self, payload: bytes) -> Any:
         method = self._route.method
