@@ -1,6 +1,7 @@
 """The consumer: assigned partitions in, records out, positions kept by the application."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Literal, Self, TypeVar
@@ -158,21 +159,16 @@ class Consumer:
     async def position(self, partition: Partition, timeout_s: float = 30.0) -> int:
         """Wait for and return the offset of the next record that `fetch` will return. Raises REQUEST_TIMED_OUT."""
         wanted = self._assigned(partition)
-        check_timeout(timeout_s)
-        try:
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    self._fetcher.news.clear()
-                    state = self._fetcher.states[self._assigned(wanted)]
-                    if state.error is not None:
-                        raise state.error
-                    if state.position is not None:
-                        return state.position
-                    await self._fetcher.news.wait()
-        except TimeoutError:
-            raise ErrorCode.REQUEST_TIMED_OUT.error(
-                f"the position of {wanted} is not known after {timeout_s:g} s"
-            ) from None
+
+        def known() -> int | None:
+            state = self._fetcher.states[self._assigned(wanted)]
+            if state.error is not None:
+                raise state.error
+            return state.position
+
+        if (position := await self._awaited(known, timeout_s)) is None:
+            raise ErrorCode.REQUEST_TIMED_OUT.error(f"the position of {wanted} is not known after {timeout_s:g} s")
+        return position
 
     async def beginning_offsets(
         self, partitions: Iterable[Partition], timeout_s: float = 30.0
@@ -201,7 +197,7 @@ class Consumer:
         OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) at every call until a `seek` mends it."""
         if max_records is not None:
             check_settings(1, MAX_INT, int, max_records=max_records)
-        return await self._taken(lambda: self._fetcher.take(max_records), timeout_s) or []
+        return await self._awaited(lambda: self._fetcher.take(max_records) or None, timeout_s) or []
 
     async def fetch_many(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Record]:
         """Return the next records of all partitions that have some by now, each partition's in order; see `fetch`."""
@@ -220,26 +216,23 @@ class Consumer:
 
         The position moves to the result's `next_offset`. Do not mix it with `fetch` for the same assignment."""
         check_type(Callable, "a function", decode=decode)
-        return await self._taken(lambda: self._fetcher.take_decoded(decode), timeout_s)
+        return await self._awaited(lambda: self._fetcher.take_decoded(decode), timeout_s)
 
-    async def _taken(self, take: Callable[[], T | None], timeout_s: float) -> T | None:
+    async def _awaited(self, get: Callable[[], T | None], timeout_s: float) -> T | None:
+        """Return what `get` does, once that is something; None if it is nothing in time."""
         self.life.check()
         check_timeout(timeout_s)
-        taken = take()
-        if taken:
-            return taken
-        if not self._fetcher.states:
+        value = get()
+        if value is None and not self._fetcher.states:
             raise ErrorCode.INVALID_REQUEST.error("nothing is assigned; call assign first")
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not taken:
+                while value is None:
                     self._fetcher.news.clear()
                     await self._fetcher.news.wait()
                     self.life.check()
-                    taken = take()
-        except TimeoutError:
-            pass
-        return taken
+                    value = get()
+        return value
 
     def give_back(self, records: Sequence[Record]) -> None:
         """Read records that were fetched last again, from the first one of each partition."""
