@@ -23,7 +23,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_771,
     "replog/cli": 3_827,
-    "replog/client": 4_937,
+    "replog/client": 4_919,
     "replog/command": 471,
     "replog/common": 396,
     "replog/config": 752,
@@ -35,7 +35,7 @@ LINES = {
     "replog/log_tools": 2_536,
     "replog/metadata": 880,
     "replog/purgatory": 140,
-    "replog/rpc": 6_617,
+    "replog/rpc": 6_566,
     "replog/server": 9_959,
     "replog/simulator": 8_887,
     "spark_jobs": 1_220,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_926,
 }
 FILES = 524
-TESTS = 70_341
+TESTS = 70_305
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 
