@@ -16,8 +16,7 @@ from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import PartitionState
 from replog.server.broker.context import BrokerContext
-from replog.server.broker.replicas.hosted_partition import HostedPartition
-from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.broker.replicas.hosted_replicas import HostedPartition, HostedReplicas
 from replog.server.broker.replicas.replica_manager import DelayedOperations, ReplicaManager
 from replog.topic import TopicPartition
 from tests.leader.replicas import NOW_MS, ONE_MIB

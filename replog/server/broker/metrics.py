@@ -15,7 +15,7 @@ from replog.log.directories.log_directory import LogDirectory
 from replog.log.files.open_files import OPEN_FILES
 from replog.metadata.values import PartitionState, out_of_sync
 from replog.server.broker.control.broker_standing import BrokerState
-from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import DAMAGE, Traffic
 from replog.server.metrics.families import labelled, shown

@@ -11,7 +11,7 @@ from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH
 from replog.log.segment import Segment
 from replog.metadata.values import NO_BROKER_EPOCH
-from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.simulator.checks.chain import Chain, cache_text
 from replog.simulator.checks.kept import Kept
 from replog.simulator.runtime.process import DEAD, SimulatedProcess

@@ -11,7 +11,7 @@ from replog.log.epochs import LeaderEpochCache
 from replog.log.log import Log
 from replog.log.segment import Segment
 from replog.log.segments import Segments
-from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedPartition
 
 
 class Watched(Protocol):

@@ -20,7 +20,7 @@ from replog.log.log import Log
 from replog.log.swap import written_swap
 from replog.server.broker.cleaning.cleaning_child import CleaningRequest
 from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted
-from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import CLEANING
 from replog.server.threads import in_thread

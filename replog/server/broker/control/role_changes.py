@@ -40,7 +40,7 @@ from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.control.odd_settings import in_image, read_record, tell_odd_settings
 from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan_replica
 from replog.server.broker.identity import Identity
-from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_fetcher import FetcherManager
 from replog.server.logging import tell_each

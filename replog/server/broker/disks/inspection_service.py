@@ -27,8 +27,7 @@ from replog.rpc.v1 import inspection_pb2 as pb
 from replog.server.authorizer import refused_topic
 from replog.server.broker.clients.quotas import CONSUMED, ClientQuotas
 from replog.server.broker.context import BrokerContext
-from replog.server.broker.replicas.hosted_partition import HostedPartition
-from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.broker.replicas.hosted_replicas import HostedPartition, HostedReplicas
 from replog.server.slices import in_slices
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition

@@ -1,18 +1,62 @@
 """Which replicas this broker hosts, which of them it leads or follows, and which have failed (§1.4)."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
+from typing import ClassVar
 
+from follower.fetch_session_handler import FetchSessionHandler
 from follower.partition_follower import PartitionFollower
 from leader.failure_detector import FailureDetector
 from leader.partition_leader import PartitionLeader
-from replog.common.quota import ReplicationQuota, Throttles
+from replog.common.quota import ReplicationQuota, Throttles, is_listed
+from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode
 from replog.log.directories.log_manager import LogManager
 from replog.log.fetch import ANY_TOPIC, FetchPartition
+from replog.log.log import Log
 from replog.server.broker.context import BrokerContext
-from replog.server.broker.replicas.hosted_partition import HostedPartition
 from replog.topic import TopicPartition
+
+
+@dataclass(slots=True)
+class HostedPartition:
+    """A hosted replica. Once it has a role, exactly one of `leader` and `follower` is set."""
+
+    WATCHED: ClassVar = frozenset({"log", "leader", "follower"})  # the simulator's checks see each assignment
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    log: Log  # once its `failure` is set, the replica is offline and its role ends (§1.4)
+    leader: PartitionLeader | None = None
+    follower: PartitionFollower | None = None
+    leader_quota: ReplicationQuota | None = None  # limits copies from here, if the replica is listed (FE-23)
+    follower_quota: ReplicationQuota | None = None  # limits copies to here: listed, or added by a throttled move (FT-6)
+    move_quota: ReplicationQuota | None = None  # limits copies from here to `moving`
+    moving: tuple[int, ...] = ()  # brokers that a throttled move adds
+    fetched_by: FetchSessionHandler | None = None  # copies it from its leader
+
+    def configure(self, config: TopicConfig) -> None:
+        """Use these settings of the topic from now on. Those that limit copies are for `throttle`."""
+        self.log.config = config
+        self.log.ask_for_flush()
+
+    def quota_for(self, follower: int) -> ReplicationQuota | None:
+        """Return the quota that limits copies from here to that broker."""
+        return self.move_quota if follower in self.moving else self.leader_quota
+
+    def replace_log(self, log: Log) -> None:
+        """Continue the role on this log, which has the same records as the old one (7.7)."""
+        log.on_failure = self.log.on_failure
+        self.log = log
+        for role in (self.leader, self.follower):
+            if role is not None:
+                role.log = log
+
+    @property
+    def leader_epoch(self) -> int:
+        role = self.leader or self.follower
+        return role.leader_epoch if role is not None else -1
 
 
 class HostedReplicas:
@@ -94,10 +138,21 @@ class HostedReplicas:
         self.copying.listed.rate = dynamic.follower_replication_throttled_rate
 
     def throttle(self, hosted: HostedPartition) -> None:
-        """Set the quotas that limit copies of this replica."""
-        state = self._image.partitions.get(hosted.topic_partition)
-        if state is not None:
-            hosted.throttle(state, self._broker_id, self.sending, self.copying)
+        """Set the quotas that limit copies of this replica: a throttled move has its own, and the topic's lists count
+        for all other copies."""
+        state, config = self._image.partitions.get(hosted.topic_partition), hosted.log.config
+        if state is None:
+            return
+        hosted.moving = state.adding if state.throttle else ()
+        hosted.move_quota = self.sending.of_moves(state.throttle) if hosted.moving else None
+        place = hosted.topic_partition.partition, self._broker_id
+        listed = is_listed(config.leader_replication_throttled_replicas, *place)
+        hosted.leader_quota = self.sending.listed if listed else None
+        if self._broker_id in hosted.moving:
+            hosted.follower_quota = self.copying.of_moves(state.throttle)
+        else:
+            listed = is_listed(config.follower_replication_throttled_replicas, *place)
+            hosted.follower_quota = self.copying.listed if listed else None
 
     def note_unreachable(self, logs: LogManager) -> None:
         """Note replicas that may be on a disk that could not be read, or that could not be loaded. They are offline

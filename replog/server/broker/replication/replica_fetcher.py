@@ -22,7 +22,7 @@ from replog.rpc.tasks import end
 from replog.rpc.transport import Channel, Stream
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.broker.identity import Identity
-from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.traffic import REPLICATION, Traffic
 from replog.server.clock import Clock, DeadlineTimer
 from replog.server.logging import tell_each

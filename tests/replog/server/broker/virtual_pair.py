@@ -9,7 +9,7 @@ from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.log.log import Log
 from replog.rpc import methods
 from replog.server.broker.broker import Broker
-from replog.server.broker.replicas.hosted_partition import HostedPartition
+from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.controller.formatting import format_cluster, is_formatted
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore

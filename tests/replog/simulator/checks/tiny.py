@@ -17,8 +17,7 @@ from replog.log.log import Log
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState, Topic
 from replog.server.broker.context import BrokerContext
-from replog.server.broker.replicas.hosted_partition import HostedPartition
-from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.broker.replicas.hosted_replicas import HostedPartition, HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.simulator.checks.checker import Checker
 from replog.simulator.checks.partition_ledger import PartitionLedger

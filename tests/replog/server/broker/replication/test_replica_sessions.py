@@ -19,8 +19,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import replica_pb2 as pb
 from replog.server.broker.context import BrokerContext
-from replog.server.broker.replicas.hosted_partition import HostedPartition
-from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.broker.replicas.hosted_replicas import HostedPartition, HostedReplicas
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_service import ReplicaStream
 from replog.server.clock import SystemClock
