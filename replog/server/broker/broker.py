@@ -40,7 +40,7 @@ from replog.server.broker.context import BrokerContext
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
-from replog.server.broker.control.lifecycle import BrokerLifecycle, LogEnds
+from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.broker.control.metadata_watch import MetadataWatch
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.control.odd_settings import read_record
@@ -127,15 +127,7 @@ class Broker:
             self._on_controller_heard,
         )
         self._lifecycle = BrokerLifecycle(
-            config,
-            self._controller,
-            self._identity,
-            self._image,
-            self._known,
-            self._backoff(),
-            self.replicas.offline,
-            self.context.time,
-            LogEnds(self._image, self.replicas).next,
+            self.context, self._controller, self._identity, self._known, self._backoff(), self.replicas
         )
         self._producer_ids = ProducerIds(
             self._identity,
@@ -260,16 +252,9 @@ class Broker:
         return Placed(topic.topic_id, state.leader_epoch) if self._image.topic_versions[tp.topic] <= known else None
 
     def _new_fetcher(self, address: str) -> ReplicaFetcher:
-        return ReplicaFetcher(
-            self.config,
-            self._transport.connect(address),
-            self._identity,
-            self._clock,
-            self._backoff(),
-            self.manager.on_followed,
-            self.replicas.copying,
-            self.context.traffic,
-        )
+        channel, throttles = self._transport.connect(address), self.replicas.copying
+        followed = self.manager.on_followed
+        return ReplicaFetcher(self.context, channel, self._identity, self._backoff(), followed, throttles)
 
     async def _on_metadata(self, records: Sequence[metadata_pb2.MetadataRecord], is_all: bool) -> None:
         """Apply changes. If that fails the broker fails and applies no later ones, since these do not come again."""

@@ -2,14 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
 
 from replog.common.backoff import Backoff
-from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CleanStop
 from replog.metadata.image import MetadataImage
@@ -20,12 +19,11 @@ from replog.rpc import methods
 from replog.rpc.limits import MAX_OFFLINE_PER_REQUEST
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.control.broker_standing import BrokerStanding, BrokerState
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
-from replog.server.clock import TrustedTime
-from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
@@ -40,18 +38,14 @@ MORE_LOG_ENDS_S = 0.1
 class BrokerLifecycle:
     """The registration of this process: it sends heartbeats, and learns when the broker may stop.
 
-    A registration that is lost though this process did not give it up is taken back, with an error in the log (D40).
-    `_log_ends` returns some for the next heartbeat, and True if there are more for another one soon."""
+    A registration that is lost though this process did not give it up is taken back, with an error in the log (D40)."""
 
-    _config: BrokerConfig
+    _context: BrokerContext
     _channel: Channel
     _identity: Identity
-    _image: MetadataImage
     _known: NewestMetadata
     _backoff: Backoff
-    _offline_replicas: Callable[[], Iterable[tuple[TopicPartition, bytes, bool]]]
-    _time: TrustedTime
-    _log_ends: Callable[[], tuple[Sequence[pb.ReplicaLogEnd], bool]]
+    _replicas: HostedReplicas
     _has_more_log_ends: bool = False
     session_timeout_ms: int = 0
     _request: pb.RegisterBrokerRequest = field(default_factory=pb.RegisterBrokerRequest)
@@ -61,7 +55,8 @@ class BrokerLifecycle:
     _may_stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.standing = BrokerStanding(self._config.broker_heartbeat_interval_ms)
+        self.standing = BrokerStanding(self._context.config.broker_heartbeat_interval_ms)
+        self._log_ends = LogEnds(self._context.image, self._replicas)
 
     async def register(
         self,
@@ -84,7 +79,7 @@ class BrokerLifecycle:
             incarnation_id=self._identity.incarnation_id,
             address=address,
             endpoints=endpoint_messages(endpoints.items()),
-            rack=self._config.broker_rack,
+            rack=self._context.config.broker_rack,
             previous_broker_epoch=previous.broker_epoch,
             previous_incarnation_id=previous.incarnation_id,
             software_version=release.version,
@@ -108,7 +103,7 @@ class BrokerLifecycle:
                         await asyncio.sleep(min(self._backoff.next_s(), REFUSED_S))
         except TimeoutError:
             raise ErrorCode.REQUEST_TIMED_OUT.error(
-                f"the controller at {self._channel.address} did not accept broker {self._config.node_id} "
+                f"the controller at {self._channel.address} did not accept broker {self._context.config.node_id} "
                 f"within {timeout_s:.3g} s: {last or 'no answer'}"
             ) from None
 
@@ -151,7 +146,7 @@ class BrokerLifecycle:
             want_fence=self.standing.want_fence, want_shutdown=self.standing.want_shutdown
         )
         interval_s = self.standing.interval_ms / 1000
-        question_ms = self._time.clock.monotonic_ms()
+        question_ms = self._context.time.clock.monotonic_ms()
         try:
             response = await self._channel.call(methods.Controller["heartbeat"], request, interval_s * 2)
         except ReplogError as error:
@@ -162,7 +157,7 @@ class BrokerLifecycle:
             log.warning("heartbeat failed", reason=str(error))
             return min(self._backoff.next_s(), interval_s)
         self._backoff.reset()
-        self._time.heard(question_ms, response.wall_ms)
+        self._context.time.heard(question_ms, response.wall_ms)
         if response.is_fenced != self.standing.fenced:
             log.info("fenced" if response.is_fenced else "unfenced", broker_epoch=self._identity.broker_epoch)
         if response.should_shutdown and not request.want_shutdown:
@@ -201,17 +196,17 @@ class BrokerLifecycle:
         return 0.0
 
     def _heartbeat_request(self, *, want_fence: bool, want_shutdown: bool) -> pb.HeartbeatRequest:
-        log_ends, self._has_more_log_ends = self._log_ends()
+        log_ends, self._has_more_log_ends = self._log_ends.next()
         return pb.HeartbeatRequest(
             **self._identity.claim(),
-            metadata_version=self._image.version,
+            metadata_version=self._context.image.version,
             want_fence=want_fence,
             want_shutdown=want_shutdown,
             known=self._known.message,
-            wall_ms=self._time.clock.wall_ms(),
+            wall_ms=self._context.time.clock.wall_ms(),
             offline=[  # the next ones are sent when the controller has acted on these
                 pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition, is_gone=is_gone)
-                for tp, topic_id, is_gone in islice(self._offline_replicas(), MAX_OFFLINE_PER_REQUEST)
+                for tp, topic_id, is_gone in islice(self._replicas.offline(), MAX_OFFLINE_PER_REQUEST)
             ],
             tells_log_ends=True,
             log_ends=log_ends,

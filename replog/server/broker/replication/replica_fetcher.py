@@ -11,7 +11,6 @@ from follower.fetch_session_handler import FetchedReplica, FetchSessionHandler
 from follower.partition_follower import FollowerProgress
 from replog.common.backoff import Backoff
 from replog.common.quota import Throttles
-from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest, SessionRow
 from replog.log.offsets import NO_OFFSET, EpochEndOffset
@@ -21,10 +20,11 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.tasks import end
 from replog.rpc.transport import Channel, Stream
 from replog.rpc.v1 import replica_pb2 as pb
+from replog.server.broker.context import BrokerContext
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
-from replog.server.broker.traffic import REPLICATION, Traffic
-from replog.server.clock import Clock, DeadlineTimer
+from replog.server.broker.traffic import REPLICATION
+from replog.server.clock import DeadlineTimer
 from replog.server.logging import tell_each
 from replog.topic import TopicPartition
 
@@ -39,19 +39,18 @@ class ReplicaFetcher:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        context: BrokerContext,
         channel: Channel,
         identity: Identity,
-        clock: Clock,
         backoff: Backoff,
         on_followed: OnFollowed,
         throttles: Throttles,
-        traffic: Traffic,
     ) -> None:
-        self._traffic = traffic
+        config = context.config
+        self._traffic = context.traffic
         self._timeout_ms = config.replica_socket_timeout_ms
         self._channel = channel
-        self._clock = clock
+        self._clock = context.clock
         self._backoff = backoff
         self._on_followed = on_followed
         self.session = FetchSessionHandler(
@@ -62,7 +61,7 @@ class ReplicaFetcher:
         self._stream: Stream | None = None
         self._failure: Exception | None = None  # why this fetcher has ended the stream
         self._will_look = False
-        self._timer = DeadlineTimer(clock, self._look)
+        self._timer = DeadlineTimer(context.clock, self._look)
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
     def add(self, hosted: HostedPartition) -> None:
