@@ -1,6 +1,6 @@
 """Counts of a broker's traffic, by batch, by partition of an answer and by request, never by record."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,7 @@ class TopicTraffic:
 class Traffic:
     clock: Clock
     image: MetadataImage
-    topics: dict[str, TopicTraffic] = field(default_factory=dict)
+    topics: defaultdict[str, TopicTraffic] = field(default_factory=lambda: defaultdict(TopicTraffic))
     gone: TopicTraffic = field(default_factory=TopicTraffic)  # deleted topics together
     requests: dict[str, Times] = field(default_factory=lambda: {name: Times() for name in REQUESTS})
     errors: Counter[tuple[str, ErrorCode]] = field(default_factory=Counter)  # keys are requests and errors
@@ -49,22 +49,16 @@ class Traffic:
     oldest_stray_s: float = 0.0  # the age of the oldest
     uncleanable: Mapping[Path, int] = field(default_factory=dict)  # logs that a cleaning failed on, by directory
 
-    def topic(self, name: str) -> TopicTraffic:
-        known = self.topics.get(name)
-        if known is None:
-            known = self.topics[name] = TopicTraffic()
-        return known
-
     def produced(self, topic: str) -> None:
         """Count a batch that came."""
         if topic in self.image.topics:
-            self.topic(topic).produces += 1
+            self.topics[topic].produces += 1
 
     def not_produced(self, topic: str, error: ErrorCode) -> None:
         """Count a batch that was refused, or not known to be safe in time."""
         self.errors[PRODUCE, error] += 1
         if topic in self.image.topics:
-            self.topic(topic).failed_produces += 1
+            self.topics[topic].failed_produces += 1
 
     def fetched(self, request: str, rows: Sequence[SessionRow]) -> None:
         """Count the partitions of an answer to a fetch."""
@@ -76,7 +70,7 @@ class Traffic:
                 self.damage[READ] += answer.error is ErrorCode.CORRUPT_MESSAGE
                 if name not in self.image.topics:
                     continue
-            topic = self.topic(name)
+            topic = self.topics[name]
             topic.fetches += 1
             topic.failed_fetches += failed
             if request == CONSUMER:

@@ -97,7 +97,7 @@ class Produce:
         )
         context.throttle.served()
         self._manager.touched(tp, appended.high_watermark_advanced)
-        passed = context.traffic.topic(tp.topic)
+        passed = context.traffic.topics[tp.topic]
         passed.bytes_in += len(records)
         passed.messages_in += appended.info.last_offset - appended.info.first_offset + 1
         result.base_offset = appended.info.first_offset

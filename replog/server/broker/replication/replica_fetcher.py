@@ -150,7 +150,7 @@ class ReplicaFetcher:
         rows, now_ms, pushed = _session_rows(response), self._clock.monotonic_ms(), response.head.pushed
         for row in rows:
             if row.answer.records:
-                self._traffic.topic(row.topic_partition.topic).copied_in += len(row.answer.records)
+                self._traffic.topics[row.topic_partition.topic].copied_in += len(row.answer.records)
         if pushed:
             self.session.on_push(rows)
         else:

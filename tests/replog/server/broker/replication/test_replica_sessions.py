@@ -220,7 +220,7 @@ async def test_followers_that_ask_for_the_same_share_the_read_and_the_message(le
     assert [message.head.partitions[0].topic_id for message in (first, second)] == [TOPIC_ID, other]
     assert first.records[0] is second.records[0]
     assert (first is second) == (other == TOPIC_ID)
-    assert leader.manager.context.traffic.topic("t").copied_out == 2 * len(first.records[0])
+    assert leader.manager.context.traffic.topics["t"].copied_out == 2 * len(first.records[0])
 
 
 async def test_an_exception_among_waiting_requests_stops_no_others_st_10(leader):
