@@ -36,7 +36,7 @@ LINES = {
     "replog/metadata": 880,
     "replog/purgatory": 140,
     "replog/rpc": 6_566,
-    "replog/server": 9_947,
+    "replog/server": 9_920,
     "replog/simulator": 8_887,
     "spark_jobs": 1_220,
     "spark_jobs/audit": 3_693,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_926,
 }
 FILES = 523
-TESTS = 70_302
+TESTS = 70_248
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from replog.topic import TopicPartition
 from tests.replog.processes.commands import Replog
-from tests.replog.server.broker.conftest import InProcessCluster, batch
+from tests.replog.server.broker.conftest import TP, InProcessCluster, batch
 from tests.replog.server.broker.conftest import cluster as running
 
 __all__ = ["running"]
 
 pytestmark = pytest.mark.processes
 
-TP = TopicPartition("t", 0)
 MOVE = "move --topic t --partition 0 --broker 1 --log-dir"
 
 Partition = Callable[..., Awaitable[tuple[int, str, str]]]

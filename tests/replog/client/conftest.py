@@ -5,12 +5,9 @@ import asyncio
 import pytest
 
 from replog.client import Consumer, Record
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import InProcessCluster, cluster
+from tests.replog.server.broker.conftest import TP, InProcessCluster, cluster
 
-__all__ = ["InProcessCluster", "bootstrap", "cluster", "one_broker", "read"]
-
-TP = TopicPartition("t", 0)
+__all__ = ["TP", "InProcessCluster", "bootstrap", "cluster", "one_broker", "read"]
 
 
 def bootstrap(cluster: InProcessCluster) -> str:

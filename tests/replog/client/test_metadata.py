@@ -12,11 +12,8 @@ from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import common_pb2, log_pb2
 from replog.server.broker.broker import Broker
 from replog.server.clock import SystemClock
-from replog.topic import TopicPartition
 from tests.replog.processes.proxy import proxy_to
-from tests.replog.server.broker.conftest import eventually
-
-TP = TopicPartition("t", 0)
+from tests.replog.server.broker.conftest import TP, eventually
 
 
 def answer(

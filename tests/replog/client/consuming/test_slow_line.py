@@ -4,12 +4,10 @@ import asyncio
 
 from replog.client import Consumer
 from replog.local_cluster.ports import free_port
-from replog.topic import TopicPartition
 from tests.replog.client.conftest import read
 from tests.replog.processes.proxy import proxy_to
-from tests.replog.server.broker.conftest import batch
+from tests.replog.server.broker.conftest import TP, batch
 
-TP = TopicPartition("t", 0)
 BYTES_PER_S = 100_000
 BATCH_BYTES = 10_000
 BATCHES = 40

@@ -18,9 +18,7 @@ from replog.rpc.methods import Log
 from replog.topic import TopicPartition
 from tests.replog.client.decoding import decode
 from tests.replog.client.losing import LosingTransport, loses_acknowledgements
-from tests.replog.server.broker.conftest import InProcessCluster, eventually
-
-TP = TopicPartition("t", 0)
+from tests.replog.server.broker.conftest import TP, InProcessCluster, eventually
 
 
 class Refusals:

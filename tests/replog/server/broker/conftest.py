@@ -28,6 +28,7 @@ from replog.server.controller.sqlite_store import SqliteStore
 from replog.server.controller.store import StoreInThread
 from replog.topic import TopicPartition
 
+TP = TopicPartition("t", 0)
 SESSION_MS = 6000  # on a busy machine nothing may be heard of a broker for seconds
 CALL_S = 60.0
 

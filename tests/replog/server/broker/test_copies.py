@@ -9,10 +9,8 @@ from replog.log.formats.batch import HEADER_SIZE
 from replog.log.offsets import Isolation
 from replog.rpc.codec import RecordsDecoder
 from replog.rpc.v1 import log_pb2
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch
+from tests.replog.server.broker.conftest import TP, batch
 
-TP = TopicPartition("t", 0)
 READ_AT_ONCE, IN_PIECES = 100_000, 900_000  # bytes
 
 

@@ -7,15 +7,13 @@ from replog.errors import ReplogError
 from replog.metadata.records import change_of
 from replog.rpc import methods
 from replog.rpc.v1 import inspection_pb2, log_pb2, presence_pb2
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import InProcessCluster, eventually
+from tests.replog.server.broker.conftest import TP, InProcessCluster, eventually
 
 SEVERAL = {
     "listeners": "CLIENT://127.0.0.1:0,REPLICATION://127.0.0.1:0,AUDIT://127.0.0.1:0",
     "inter_broker_listener_name": "REPLICATION",
     "inspection_listener_name": "AUDIT",
 }
-TP = TopicPartition("t", 0)
 
 
 async def brokers_at(cluster: InProcessCluster, address: str) -> dict[int, str]:

@@ -6,10 +6,8 @@ import pytest
 
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2, replica_pb2
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch, eventually, fetch_request
+from tests.replog.server.broker.conftest import TP, batch, eventually, fetch_request
 
-TP = TopicPartition("t", 0)
 REQUESTS = 300
 
 

@@ -23,9 +23,8 @@ from replog.simulator.runtime.process import SimulatedProcess
 from replog.simulator.runtime.rng import Rng
 from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch
-from tests.replog.server.broker.conftest import produce_request
+from tests.replog.server.broker.conftest import TP, produce_request
 
-TP = TopicPartition("t", 0)
 ONE = client_batch(b"x")
 CONTROLLER = "controller:9093"
 

@@ -22,9 +22,8 @@ from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
 from tests.replog.log.compaction.compacting import latest_of, records_of
 from tests.replog.log.directories.moving import deleted
-from tests.replog.server.broker.conftest import InProcessCluster, eventually
+from tests.replog.server.broker.conftest import TP, InProcessCluster, eventually
 
-TP = TopicPartition("t", 0)
 COMPACTED = {"cleanup_policy": "compact", "segment_bytes": "4000", "min_cleanable_dirty_ratio": "0.01"}
 SOON, NEVER = {"log_cleaner_backoff_ms": 20}, {"log_cleaner_backoff_ms": 10_000_000}
 

@@ -4,11 +4,9 @@ from replog.errors import ErrorCode
 from replog.rpc import methods
 from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB
 from replog.rpc.v1 import inspection_pb2, log_dirs_pb2, log_pb2
-from replog.topic import TopicPartition
 from tests.replog.rpc.handlers import error_of
-from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch
+from tests.replog.server.broker.conftest import CALL_S, TP, InProcessCluster, batch
 
-TP = TopicPartition("t", 0)
 LARGE = {"fetch_max_bytes": 14 * MIB}  # a broker whose answers may be larger
 
 

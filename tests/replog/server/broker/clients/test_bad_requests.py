@@ -10,10 +10,7 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.limits import MAX_BATCHES_PER_REQUEST
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch, fetch_request, produce_request
-
-TP = TopicPartition("t", 0)
-
+from tests.replog.server.broker.conftest import TP, batch, fetch_request, produce_request
 
 GOOD = batch(b"one", b"two")
 

@@ -13,10 +13,8 @@ from replog.log.fetch import SessionRequest, size_of
 from replog.rpc import methods
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.replicas.byte_pool import Lease
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, fetch_request
+from tests.replog.server.broker.conftest import CALL_S, TP, InProcessCluster, batch, fetch_request
 
-TP = TopicPartition("t", 0)
 RACKS = {1: "a", 2: "b", 3: "c"}
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 

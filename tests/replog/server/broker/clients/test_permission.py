@@ -17,6 +17,7 @@ from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import (
     CALL_S,
+    TP,
     InProcessCluster,
     batch,
     eventually,
@@ -25,7 +26,6 @@ from tests.replog.server.broker.conftest import (
 )
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-TP = TopicPartition("t", 0)
 NOWHERE = TopicPartition("nowhere", 0)
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 

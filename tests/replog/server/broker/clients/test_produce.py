@@ -19,13 +19,11 @@ from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import BATCH_BYTES, MAX_PRODUCES_UNDER_WAY, Produce, ProduceStream
 from replog.server.broker.clients.quotas import PRODUCED, QuotaThrottle
 from replog.server.broker.replicas.byte_pool import BytePool
-from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB, record
 from tests.replog.log.eviction import forget_tails
-from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually, produce_request
+from tests.replog.server.broker.conftest import CALL_S, TP, InProcessCluster, batch, eventually, produce_request
 from tests.replog.server.broker.replication.test_replica_sessions import LED, Leader, named
 
-TP = TopicPartition("t", 0)
 HEAD = log_pb2.ProduceRequest(acks=-1, timeout_ms=1000)
 
 

@@ -5,12 +5,10 @@ from replog.errors import ErrorCode
 from replog.log.log import Log
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
-from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch
 from tests.replog.log.producers.writes import batch, end, produce, transact
-from tests.replog.server.broker.conftest import CALL_S, eventually
+from tests.replog.server.broker.conftest import CALL_S, TP, eventually
 
-TP = TopicPartition("t", 0)
 SIZE = 69  # of a batch of one record; a marker has 78 bytes
 
 

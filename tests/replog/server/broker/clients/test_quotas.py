@@ -12,10 +12,8 @@ from replog.rpc.peer import Peer, Role
 from replog.rpc.v1 import controller_pb2, inspection_pb2
 from replog.server.broker.clients import quotas
 from replog.server.broker.clients.quotas import BURST_MS, CONSUMED, MAX_THROTTLE_MS, PRODUCED, ClientQuotas
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import CALL_S, batch, eventually, fetch_request, produce_request
+from tests.replog.server.broker.conftest import CALL_S, TP, batch, eventually, fetch_request, produce_request
 
-TP = TopicPartition("t", 0)
 ANN = Peer("User:ann", Role.CLIENT, "10.0.0.1")
 BOB = Peer("User:bob", Role.CLIENT, "10.0.0.1")
 RATE = 1000

@@ -16,9 +16,8 @@ from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.lifecycle import BrokerLifecycle
 from replog.server.broker.process import _serve
 from replog.server.controller.active_controller import ActiveController
-from replog.topic import TopicPartition
 from tests.replog.metadata.test_records import later
-from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import TP, InProcessCluster, batch, eventually
 
 
 async def test_ct_2_a_broker_registers_recovers_runs_and_stops_in_that_order(cluster, monkeypatch):
@@ -112,7 +111,6 @@ async def test_a_broker_that_cannot_read_the_metadata_ends_at_once_also_while_it
             await serving
 
 
-TP = TopicPartition("t", 0)
 LARGE = batch(b"x" * 100_000)
 
 

@@ -13,10 +13,8 @@ from replog.rpc import methods
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.identity import Identity, PresenceService
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import TP, InProcessCluster, batch, eventually
 
-TP = TopicPartition("t", 0)
 OTHER = b"o" * 16
 
 

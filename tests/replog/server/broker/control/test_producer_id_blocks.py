@@ -11,11 +11,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.metadata.values import Claim
 from replog.rpc import methods
 from replog.rpc.v1 import log_pb2
-from replog.topic import TopicPartition
 from tests.replog.log.producers.writes import batch
-from tests.replog.server.broker.conftest import InProcessCluster
-
-TP = TopicPartition("t", 0)
+from tests.replog.server.broker.conftest import TP, InProcessCluster
 
 
 async def ids(cluster: InProcessCluster, broker_id: int, count: int) -> list[int]:

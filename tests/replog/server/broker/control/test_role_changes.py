@@ -23,9 +23,8 @@ from replog.rpc.v1 import metadata_pb2
 from replog.server.broker.metrics import directory_metrics
 from replog.server.slices import SLICE
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch, eventually
+from tests.replog.server.broker.conftest import TP, batch, eventually
 
-TP = TopicPartition("t", 0)
 AGAIN = b"2" * 16  # the id of the topic that was made again
 
 

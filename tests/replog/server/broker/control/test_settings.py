@@ -10,10 +10,7 @@ from replog.controller.decision import Decision
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.server.broker.control import odd_settings
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import SESSION_MS, InProcessCluster, batch, eventually
-
-TP = TopicPartition("t", 0)
+from tests.replog.server.broker.conftest import SESSION_MS, TP, InProcessCluster, batch, eventually
 
 
 async def test_a_lower_minimum_commits_at_once_what_waited_for_it(cluster):

@@ -12,9 +12,8 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.log import Log
 from replog.server.broker.disks import moves
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import TP, InProcessCluster, batch, eventually
 
-TP = TopicPartition("t", 0)
 SMALL = {"segment_bytes": "5000"}
 
 

@@ -18,9 +18,7 @@ from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.topic import TopicPartition
 from tests.replog.log.directories.moving import ID, created, deleted, start
 from tests.replog.log.files.test_open_files import no_descriptors_left
-from tests.replog.server.broker.conftest import batch, eventually
-
-TP = TopicPartition("t", 0)
+from tests.replog.server.broker.conftest import TP, batch, eventually
 
 
 async def test_rolled_segments_are_durable_soon_and_flush_ms_makes_all_of_it_so(cluster):

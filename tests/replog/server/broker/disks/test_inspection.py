@@ -9,11 +9,8 @@ import pytest
 
 from replog.rpc.peer import anonymous, handling
 from replog.rpc.v1 import inspection_pb2
-from replog.topic import TopicPartition
 from tests.replog.log.hanging import Hanging
-from tests.replog.server.broker.conftest import InProcessCluster, eventually
-
-TP = TopicPartition("t", 0)
+from tests.replog.server.broker.conftest import TP, InProcessCluster, eventually
 
 
 async def test_a_call_that_is_cancelled_while_its_file_is_opened_leaves_no_descriptor(

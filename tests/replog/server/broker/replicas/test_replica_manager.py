@@ -1,10 +1,7 @@
 """What follows from an event where nothing else would set it off."""
 
 from replog.errors import ErrorCode
-from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch, eventually
-
-TP = TopicPartition("t", 0)
+from tests.replog.server.broker.conftest import TP, batch, eventually
 
 
 async def test_isr_5_a_follower_that_falls_silent_while_all_is_level_leaves_once_it_lacks_a_record(cluster):

@@ -8,10 +8,8 @@ from replog.local_cluster.ports import free_port
 from replog.rpc.transport import Stream
 from replog.topic import TopicPartition
 from tests.replog.processes.proxy import proxy_to
-from tests.replog.server.broker.conftest import batch, eventually
+from tests.replog.server.broker.conftest import TP, batch, eventually
 from tests.replog.server.broker.control.test_role_changes import AGAIN, made_again
-
-TP = TopicPartition("t", 0)
 
 
 async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_without_spinning(cluster):
