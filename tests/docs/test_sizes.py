@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_926,
 }
 FILES = 523
-TESTS = 70_248
+TESTS = 70_132
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -9,7 +9,7 @@ from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT
 
 
-@pytest.mark.parametrize(("profile", "seed"), [("swarm", 1), ("swarm", 2), ("storm", 3)])
+@pytest.mark.parametrize(("profile", "seed"), [("swarm", 1), ("storm", 3)])
 def test_what_a_storm_leaves_behind_is_consistent(spark, tmp_path, profile, seed):
     command = ["sim", "replay", "--profile", profile, "--seed", str(seed), "--keep", str(tmp_path)]
     done = subprocess.run([sys.executable, "-m", "replog.cli", *command], capture_output=True, text=True, timeout=300)

@@ -59,7 +59,8 @@ def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut
     spark, cluster, tmp_path
 ):
     reported: list[Round] = []
-    follower = Follower(spark, cluster.directories, [], "deep", tmp_path, reported.append)
+    reports: list[StandingAudit] = []
+    follower = Follower(spark, cluster.directories, [], "deep", tmp_path, reported.append, report=reports.append)
     follower.round()
     cluster.extend("orders", BATCHES, 35, wrong_in_3)
     before = (tmp_path / STATE).read_bytes()
@@ -79,23 +80,10 @@ def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut
         ("VALUE_MISMATCH", 3, 60, 1)
     ]
     assert follower.verdict == DIVERGED
-
-
-def test_it_ends_at_the_first_divergence_if_asked(spark, cluster, tmp_path):
-    reported: list[Round] = []
-
-    def notify(done: Round) -> None:
-        reported.append(done)
-        if len(reported) == 1:
-            cluster.extend("orders", BATCHES, 35, wrong_in_3)
-
-    reports: list[StandingAudit] = []
-    follower = Follower(
-        spark, cluster.directories, [], "deep", tmp_path / "follow", notify, until_diverged=True, report=reports.append
-    )
+    follower.until_diverged = True
     follower.run(0.5)
-    assert [(r.number, r.verdict, r.offsets) for r in reported] == [(0, CONSISTENT, 60), (1, DIVERGED, 10)], reported
-    assert [(r.verdict, r.diverged, dict(r.verified)) for r in reports] == [
+    assert len(reported) == 5, "it ends at the first round that is diverged"
+    assert [(r.verdict, r.diverged, dict(r.verified)) for r in reports[:2]] == [
         (CONSISTENT, (), {ORDERS: 60}),
         (DIVERGED, ("orders-0",), {ORDERS: 60}),
     ], reports

@@ -66,22 +66,11 @@ def pipes(directory: Path) -> None:
     os.mkfifo(directory / f"{20:020d}.log")
 
 
-def a_pipe_for_marks(directory: Path) -> None:
-    small(directory)
-    os.mkfifo(directory.parent / "replication-offset-checkpoint")
-
-
 def devices(directory: Path) -> None:
     small(directory)
     os.symlink("/dev/null", directory / f"{NAME}.digest")
     for name in (f"{10:020d}.log", f"{NAME}.index", "leader-epoch-checkpoint"):
         os.symlink("/dev/zero", directory / name)
-
-
-def links_to_themselves(directory: Path) -> None:
-    small(directory)
-    for name in (*(NAME + suffix for suffix in SIDE), "leader-epoch-checkpoint"):
-        os.symlink(name, directory / name)
 
 
 def offsets_at_their_end(directory: Path) -> None:
@@ -90,17 +79,6 @@ def offsets_at_their_end(directory: Path) -> None:
     (directory / f"{base:020d}.log").write_bytes(batches)
     for suffix in SIDE:
         (directory / f"{base:020d}{suffix}").write_bytes(b"\xff" * 24)
-
-
-def offsets_beyond_their_end(directory: Path) -> None:
-    small(directory)
-    small(directory, 2**63 - 1, count=0)
-    (directory / f"{2**63 - 1:020d}.index").write_bytes(b"\x7f" * 24)
-
-
-def one_segment_twice(directory: Path) -> None:
-    small(directory)
-    (directory / f"{NAME}.copy.log").write_bytes(header(0))
 
 
 def offsets_out_of_64_bits(directory: Path) -> None:
@@ -121,12 +99,8 @@ CASES: list[Callable[[Path], None]] = [
     a_log_beyond_all_positions,
     large_indexes,
     pipes,
-    a_pipe_for_marks,
     devices,
-    links_to_themselves,
     offsets_at_their_end,
-    offsets_beyond_their_end,
-    one_segment_twice,
     offsets_out_of_64_bits,
     nothing_but_lies,
 ]
