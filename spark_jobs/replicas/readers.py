@@ -102,6 +102,14 @@ def _replica_id(option: str, name: str) -> int:
     return number
 
 
+@dataclass
+class ReplicaPartition(InputPartition):
+    """The work of a task, and partitions that could not be listed."""
+
+    work: list[Any]
+    unlisted: list[PartitionFiles] = field(default_factory=list)
+
+
 class ReplicaReader(DataSourceReader):
     """The base of all readers: the stores, and rows as Arrow batches."""
 
@@ -109,6 +117,23 @@ class ReplicaReader(DataSourceReader):
         self._stores = source.stores()
         self._topics = source.topics()
         self._columns = dict(column.split() for column in source.columns.split(", "))  # names to types
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, ReplicaPartition)
+        unlisted = map(self._unlisted, partition.unlisted)
+        try:
+            yield from self.batches(chain(unlisted, (row for work in partition.work for row in self.rows(work))))
+        finally:
+            for work in partition.work:
+                self.store_of(work).close()
+
+    def rows(self, work: Any) -> Iterator[Row]:
+        """Yield the rows of a piece of work."""
+        raise NotImplementedError
+
+    def store_of(self, work: Any) -> ReplicaStore:
+        """Return the store that the work is read from."""
+        raise NotImplementedError
 
     def row(self, **values: Any) -> Row:
         """Return a row with these columns set."""
@@ -126,32 +151,28 @@ class ReplicaReader(DataSourceReader):
         if held:
             yield _record_batch(held, schema)
 
+    def _unlisted(self, files: PartitionFiles) -> Row:
+        replica, (topic, partition) = files.replica, files.partition
+        fault = {"fault": UNREADABLE, "file": files.place, "detail": files.error}
+        return self.row(replica=replica, topic=topic, partition=partition, **fault)
+
 
 def _record_batch(rows: list[Row], schema: pa.Schema) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.record_batch([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
 
 
-@dataclass
-class SegmentPartition(InputPartition):
-    """The work of a task, each with a `segment`: a large one or several small ones; and partitions that could not be
-    listed."""
-
-    work: list[Any]
-    unlisted: list[PartitionFiles] = field(default_factory=list)
-
-
-def packed(work: Iterable[Any]) -> list[SegmentPartition]:
+def packed(work: Iterable[Any]) -> list[ReplicaPartition]:
     """Return input partitions. Small work shares them: a task costs more than reading a few MiB.
 
     There is at least one, otherwise Spark would make one of its own.
     """
-    partitions = [SegmentPartition([])]
+    partitions = [ReplicaPartition([])]
     room = PACKED_BYTES
     for item in work:
         held = partitions[-1].work
         if held and (item.segment.size > room or len(held) == MAX_SEGMENTS):
-            partitions.append(SegmentPartition([]))
+            partitions.append(ReplicaPartition([]))
             room = PACKED_BYTES
         partitions[-1].work.append(item)
         room -= item.segment.size
@@ -172,27 +193,14 @@ class SegmentReader(ReplicaReader):
                 store.close()
         return partitions
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SegmentPartition)
-        unlisted = map(self._unlisted, partition.unlisted)
-        try:
-            yield from self.batches(chain(unlisted, (row for work in partition.work for row in self.rows(work))))
-        finally:
-            for work in partition.work:
-                work.segment.store.close()
-
-    def rows(self, work: Any) -> Iterator[Row]:
-        raise NotImplementedError
+    def store_of(self, work: Any) -> ReplicaStore:
+        store: ReplicaStore = work.segment.store
+        return store
 
     def fault_row(self, segment: ReplicaSegment, fault: FileFault) -> Row:
         kind, file, position, first, last, epoch, detail = fault
         place = {"position": position, "base_offset": first, "last_offset": last, "leader_epoch": epoch}
         return self.row(**place_of(segment), **place, fault=kind, file=file, detail=detail)
-
-    def _unlisted(self, files: PartitionFiles) -> Row:
-        replica, (topic, partition) = files.replica, files.partition
-        fault = {"fault": UNREADABLE, "file": files.place, "detail": files.error}
-        return self.row(replica=replica, topic=topic, partition=partition, **fault)
 
 
 def place_of(segment: ReplicaSegment) -> dict[str, Any]:

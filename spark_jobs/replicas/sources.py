@@ -10,10 +10,8 @@ is a broker, or one of its directories. Memory is bounded, however large a segme
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition
 
@@ -21,7 +19,16 @@ from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.faults import UNREADABLE, FileFault
 from spark_jobs.replicas.files import ReadCount, ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import Point, index_points
-from spark_jobs.replicas.readers import ReplicaReader, ReplicaSource, Row, SegmentReader, packed, place_of, signed
+from spark_jobs.replicas.readers import (
+    ReplicaPartition,
+    ReplicaReader,
+    ReplicaSource,
+    Row,
+    SegmentReader,
+    packed,
+    place_of,
+    signed,
+)
 from spark_jobs.replicas.segment_check import Batch, check_segment, settled
 
 _PLACE = "replica int, topic string, partition int"
@@ -41,28 +48,12 @@ BATCHES_SCHEMA = (
 )
 
 
-@dataclass
-class StorePartition(InputPartition):
-    """One broker's replicas, or those in one of its directories."""
-
-    store: ReplicaStore | None  # None: there is none
-
-
 class _StoreReader(ReplicaReader):
     def partitions(self) -> Sequence[InputPartition]:
-        return [StorePartition(store) for store in self._stores] or [StorePartition(None)]
+        return [ReplicaPartition([store]) for store in self._stores] or [ReplicaPartition([])]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, StorePartition)
-        if partition.store is None:
-            return
-        try:
-            yield from self.batches(self._rows(partition.store))
-        finally:
-            partition.store.close()
-
-    def _rows(self, store: ReplicaStore) -> Iterator[Row]:
-        raise NotImplementedError
+    def store_of(self, work: ReplicaStore) -> ReplicaStore:
+        return work
 
 
 class SegmentWork(NamedTuple):
@@ -98,7 +89,7 @@ class _ItemReader(SegmentReader):
 
 
 class _ReplicasReader(_StoreReader):
-    def _rows(self, store: ReplicaStore) -> Iterator[Row]:
+    def rows(self, store: ReplicaStore) -> Iterator[Row]:
         for files in store.partitions(self._topics):
             count = ReadCount()
             yield self.row(**vars(describe(files.counted(count))) | {"read": count.bytes})
@@ -113,7 +104,7 @@ class ReplicasSource(ReplicaSource):
 
 
 class _EpochsReader(_StoreReader):
-    def _rows(self, store: ReplicaStore) -> Iterator[Row]:
+    def rows(self, store: ReplicaStore) -> Iterator[Row]:
         for files in store.partitions(self._topics):
             place = (files.replica, files.partition.topic, files.partition.partition)
             if files.error is not None:

@@ -25,7 +25,7 @@ from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import index_points
-from spark_jobs.replicas.readers import SegmentPartition
+from spark_jobs.replicas.readers import ReplicaPartition
 from spark_jobs.replicas.segment_check import check_segment, settled
 from spark_jobs.replicas.sources import BatchesSource
 from tests.replog.log.batches import leader_batch
@@ -98,7 +98,7 @@ async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster
     source = BatchesSource({"bootstrap.servers": store.address})
     reader = await asyncio.to_thread(source.reader, StructType())
     (partition,) = pickle.loads(pickle.dumps(await asyncio.to_thread(reader.partitions)))
-    assert isinstance(partition, SegmentPartition)
+    assert isinstance(partition, ReplicaPartition)
     assert [work.segment.store for work in partition.work] == [BrokerStore(1, store.address, ())]
     (rows,) = await asyncio.to_thread(lambda: list(reader.read(partition)))
     assert rows.num_rows == 3
