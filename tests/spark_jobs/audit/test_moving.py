@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.directories.partition_metadata import write_topic_id
 from replog.log.formats.checkpoint import write_entries
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import ATTEMPTS, audit
@@ -14,7 +13,6 @@ from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE
 from tests.replog.server.broker.conftest import batch
 from tests.replog.server.broker.conftest import cluster as running
 from tests.spark_jobs.log_directories import Cluster
-from tests.spark_jobs.log_directories import batch as batch_of
 
 __all__ = ["running"]
 
@@ -65,28 +63,6 @@ def test_a_partition_that_changes_each_time_is_inconclusive(spark, cluster):
     assert (finding.kind, finding.topic) == ("UNREADABLE", "t"), "the other topic is settled"
     assert f"its log start moved from {2 * ATTEMPTS - 2} to {2 * ATTEMPTS}" in finding.why
     assert "Audit it again" in finding.remedy
-
-
-def test_what_is_left_of_a_topic_that_was_made_anew_is_not_compared(spark, cluster):
-    """As on the disk of a broker that was down meanwhile; what it has is another history."""
-    cluster.add("again")
-    cluster.build(2, "again", changed=lambda number: batch_of(number, b"older"))
-    for replica in (1, 2, 3):
-        write_topic_id(cluster.path(replica, "again"), b"the older topic." if replica == 2 else b"the newer topic.")
-    for level in ("digest", "deep"):
-        result = audit(spark, cluster.directories, ["again"], level)
-        (finding,) = result.findings
-        assert (result.verdict, finding.kind, finding.wrong) == (DIVERGED, "OTHER_TOPIC", 2)
-        assert "the replicas belong to different topics of this name: replicas 1 and 3 of topic id" in finding.why
-
-
-def test_nobody_knows_anything_to_be_committed(spark, cluster):
-    for marks in cluster.marks.values():
-        marks.clear()
-    cluster.write_checkpoints()
-    for level in ("digest", "deep"):
-        result = audit(spark, cluster.directories, level=level)
-        assert {finding.kind for finding in result.findings} >= {"UNREADABLE"}, result.findings
 
 
 async def test_a_running_cluster_is_audited_while_it_is_written_to(spark, running):

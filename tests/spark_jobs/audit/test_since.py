@@ -104,25 +104,12 @@ def other_epochs(cluster: Cluster) -> None:
     (cluster.path(2, "orders") / "leader-epoch-checkpoint").write_text(text.replace("2 24", "2 26"))
 
 
-def recreate_topic(cluster: Cluster) -> None:
-    for replica in (1, 2, 3):
-        write_topic_id(cluster.path(replica, "orders"), b"another topic's.")
-
-
 def replace_directory(cluster: Cluster) -> None:
     """The very same bytes, copied again."""
     directory = cluster.path(2, "orders")
     shutil.copytree(directory, directory.with_name("copy"), copy_function=shutil.copy)
     shutil.rmtree(directory)
     directory.with_name("copy").rename(directory)
-
-
-def lose_directory(cluster: Cluster) -> None:
-    shutil.rmtree(cluster.path(2, "orders"))
-
-
-def forget_replica(cluster: Cluster) -> None:
-    del cluster.directories[2]
 
 
 def add_replica(cluster: Cluster) -> None:
@@ -136,10 +123,13 @@ def add_replica(cluster: Cluster) -> None:
         (lambda c: c.truncate(2, "orders", 30), "replica 2 ends below 50"),
         (rewrite, "replica 2 was truncated below 50: the last batch there is another one"),
         (other_epochs, "replica 2 has other leader epochs below 50"),
-        (recreate_topic, "replica 1 belongs to another topic of that name"),
+        (
+            lambda c: write_topic_id(c.path(2, "orders"), b"another topic's."),
+            "replica 2 belongs to another topic of that name",
+        ),
         (replace_directory, "replica 2 was replaced"),
-        (lose_directory, "replica 2 has no segments"),
-        (forget_replica, "replica 2 is gone"),
+        (lambda c: shutil.rmtree(c.path(2, "orders")), "replica 2 has no segments"),
+        (lambda c: c.directories.pop(2), "replica 2 is gone"),
         (add_replica, "replica 4 is new"),
         (lambda c: (c.path(2, "orders") / "leader-epoch-checkpoint").write_text("x\n"), "replica 2 has an epoch check"),
     ],
