@@ -20,6 +20,7 @@ from replog.rpc.peer import Peer, Role, handling
 from replog.server import authorizer as module
 from replog.server.authorizer import BURST, LINE_MS, MAX_SHOWN, AuditLog, Authorizer, guarded
 from replog.server.clock import SystemClock
+from tests.scenarios.broker import ScenarioClock
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SERVICES = (
@@ -214,15 +215,6 @@ def test_what_guards_a_call_keeps_its_shape():
 BOB = Peer("User:bob", Role.CLIENT, "10.0.0.2")
 
 
-class Clock:
-    now_ms = 0
-
-    def monotonic_ms(self):
-        return self.now_ms
-
-    wall_ms = monotonic_ms
-
-
 def deny(audit, *peers):
     with capture_logs() as lines:
         for asks in peers:
@@ -231,7 +223,7 @@ def deny(audit, *peers):
 
 
 def test_a_line_says_who_from_where_what_and_why():
-    (line,) = deny(AuditLog(Clock()), ANN)
+    (line,) = deny(AuditLog(ScenarioClock()), ANN)
     assert line == {
         "event": "denied",
         "log_level": "info",
@@ -247,7 +239,7 @@ def test_a_line_says_who_from_where_what_and_why():
 
 
 def test_one_principal_has_a_burst_and_then_a_line_a_second_that_says_how_many_were_left_out():
-    clock = Clock()
+    clock = ScenarioClock()
     audit = AuditLog(clock)
     assert len(deny(audit, *[ANN] * 1000)) == BURST
     assert len(deny(audit, BOB)) == 1, "another one has lines of its own"
@@ -261,20 +253,22 @@ def test_one_principal_has_a_burst_and_then_a_line_a_second_that_says_how_many_w
 
 def test_a_line_has_a_bound_whatever_a_request_names():
     with capture_logs() as lines:
-        AuditLog(Clock()).denied(ANN, "READ", "TOPIC:" + "t" * 4_000_000, "/replog.v1.Log/Fetch", "no ACL allows it")
+        AuditLog(ScenarioClock()).denied(
+            ANN, "READ", "TOPIC:" + "t" * 4_000_000, "/replog.v1.Log/Fetch", "no ACL allows it"
+        )
     assert len(lines[0]["resource"]) == MAX_SHOWN
 
 
 def test_principals_beyond_those_that_are_remembered_share_their_lines(monkeypatch):
     monkeypatch.setattr(module, "MAX_PRINCIPALS", 2)
-    audit = AuditLog(Clock())
+    audit = AuditLog(ScenarioClock())
     strangers = [Peer(f"User:{number}", Role.CLIENT, "h") for number in range(100)]
     assert len(deny(audit, *strangers)) == 2 + BURST
     assert len(audit._lines) == 3
 
 
 def test_time_that_does_not_pass_gives_nothing():
-    clock = Clock()
+    clock = ScenarioClock()
     clock.now_ms = 10_000
     audit = AuditLog(clock)
     deny(audit, *[ANN] * BURST)

@@ -13,24 +13,16 @@ from replog.rpc.v1 import controller_pb2, inspection_pb2
 from replog.server.broker.clients import quotas
 from replog.server.broker.clients.quotas import BURST_MS, CONSUMED, MAX_THROTTLE_MS, PRODUCED, ClientQuotas
 from tests.replog.server.broker.conftest import CALL_S, TP, batch, eventually, fetch_request, produce_request
+from tests.scenarios.broker import ScenarioClock
 
 ANN = Peer("User:ann", Role.CLIENT, "10.0.0.1")
 BOB = Peer("User:bob", Role.CLIENT, "10.0.0.1")
 RATE = 1000
 
 
-class Clock:
-    now_ms = 5000
-
-    def monotonic_ms(self):
-        return self.now_ms
-
-    wall_ms = monotonic_ms
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return ScenarioClock()
 
 
 def test_the_average_comes_back_to_the_rate_and_other_users_and_kinds_are_let_alone(clock):
