@@ -4,7 +4,6 @@ import pytest
 
 from replog.client import Admin, Producer
 from replog.errors import ReplogError
-from replog.metadata.records import change_of
 from replog.rpc import methods
 from replog.rpc.v1 import inspection_pb2, log_pb2, presence_pb2
 from tests.replog.server.broker.conftest import TP, InProcessCluster, eventually
@@ -72,11 +71,3 @@ async def test_a_broker_with_one_listener_has_it_for_all_and_one_without_it_is_l
     }
     between = {1: at(cluster, 1, "REPLICATION"), 2: cluster.brokers[2].address, 3: at(cluster, 3, "PLAINTEXT")}
     assert await brokers_at(cluster, cluster.brokers[2].address) == between
-
-
-async def test_what_a_broker_says_of_its_listeners_lasts_through_a_restart_of_the_controller(cluster):
-    await cluster.start_broker(1, **SEVERAL)
-    before = cluster.controller.state.image.brokers[1]
-    assert dict(before.endpoints) == {name: at(cluster, 1, name) for name in ("CLIENT", "AUDIT")}
-    stored = [change_of(record) for record in await cluster.controller._store.load()]
-    assert [change.value.endpoints for change in stored if change.kind == "broker"] == [before.endpoints]

@@ -53,24 +53,6 @@ async def test_a_watch_from_the_beginning_gets_everything_in_version_order_then_
             assert second.version == created.metadata_version
 
 
-async def test_a_watch_resumes_after_the_version_it_asks_for_and_learns_of_deletions(running):
-    async with running() as r:
-        await r.start_brokers(1, 2, 3)
-        await r.create("t")
-        seen = r.image.version
-        await r.delete("t")
-        await r.create("u")
-    async with running() as r:
-        async with r.watch(seen) as next_delta:
-            delta = await next_delta()
-        assert [(rec.key, rec.WhichOneof("value")) for rec in delta.records] == [
-            ("topic/t", None),
-            ("topic/u", "topic"),
-            ("partition/u/0", "partition"),
-            ("lineage", "lineage"),
-        ]
-
-
 async def test_ct_3_no_watcher_hears_an_incarnation_id_and_the_store_keeps_it(running):
     """CT-3: neither of what was there before the controller began, nor of what came later."""
     secrets = b"1" * 16, b"2" * 16
@@ -126,18 +108,6 @@ async def test_a_watch_beyond_the_newest_version_or_before_the_first_is_refused(
         with refused(ErrorCode.INVALID_REQUEST, "-1"):
             async with r.watch(-1) as next_delta:
                 await next_delta()
-
-
-async def test_the_number_of_watchers_is_bounded_and_closing_one_makes_room(running, refused, monkeypatch):
-    monkeypatch.setattr(watchers, "MAX_WATCHERS", 1)
-    async with running() as r:
-        async with r.watch() as first:
-            await first()
-            with refused(ErrorCode.BROKER_NOT_AVAILABLE, "1 watch already"):
-                async with r.watch() as second:
-                    await second()
-        async with r.watch() as second:
-            await second()
 
 
 async def test_stopping_ends_every_watch_and_refuses_every_call(running, refused):

@@ -8,7 +8,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.changes import Change
 from replog.rpc import methods
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
@@ -106,22 +105,6 @@ async def test_a_broker_whose_registration_is_gone_registers_again_with_the_same
         await cluster.control("elect_leaders", pb.ElectLeadersRequest(all_partitions=True))
         await serves(cluster, leader)
     assert cluster.leader(TP) == 1
-
-
-async def test_a_broker_that_is_not_registered_any_more_registers_again(cluster):
-    broker = await cluster.start_broker(1)
-    epoch = broker._identity.broker_epoch
-    await cluster.controller.decide(lambda _: _deleted(1))
-    await eventually(lambda: broker._identity.broker_epoch > epoch)
-    await eventually(lambda: cluster.controller.state.image.brokers[1].active)
-    await cluster.create_topic("t", 1, 1)
-    await serves(cluster, 1)
-
-
-def _deleted(broker_id: int) -> Any:
-    from replog.controller.decision import Decision
-
-    return Decision([Change("broker", broker_id, None)], None)
 
 
 @asynccontextmanager

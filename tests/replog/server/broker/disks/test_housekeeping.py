@@ -1,6 +1,5 @@
 """What a broker does on its own clock."""
 
-import asyncio
 import errno
 import os
 from pathlib import Path
@@ -11,7 +10,6 @@ from replog.config.topic import TopicConfig
 from replog.log.errors import TooManyOpenFiles
 from replog.log.files import replacing
 from replog.log.indexes.index import OffsetIndex
-from replog.log.retention import delete_old_segments
 from replog.server.broker.disks import housekeeping
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
@@ -100,31 +98,6 @@ async def test_what_could_not_be_removed_for_want_of_descriptors_is_removed_the_
         await chores._delete_expired()
     await chores._delete_expired()
     assert list((cluster.directory / "another").glob("*-delete")) == []
-
-
-async def test_a_log_is_looked_at_when_something_has_happened_to_it_and_while_something_is_due(cluster):
-    broker = await cluster.begin(1, segment_bytes="2000", file_delete_delay_ms="0")
-    for _ in range(10):
-        await cluster.produce(TP, batch(b"x" * 500))
-    assert broker.logs is not None
-    flusher, log = LogFlusher(broker.manager, broker.logs, broker._fetchers), cluster.log(1, TP)
-    chores = Housekeeping(broker.manager, broker.logs, flusher)
-    log.recovery_point = 0  # whatever the broker's own chores have done by now
-    broker.manager.dirty = {}
-    await chores._flush()
-    await chores._delete_expired()
-    assert (log.recovery_point, chores._restless) == (0, {})
-    broker.manager.dirty = {TP: None}
-    await chores._flush()
-    flushing = asyncio.create_task(flusher.run())
-    await eventually(lambda: log.recovery_point == log.segments[-1].base_offset)
-    flushing.cancel()
-    log.maybe_increment_log_start_offset(log.recovery_point)
-    delete_old_segments(log, 0)
-    assert log.deleted
-    await chores._delete_expired()
-    assert not log.deleted
-    assert not chores._restless
 
 
 async def test_raised_log_starts_are_saved_also_after_one_directorys_file_failed_ft_23(cluster, monkeypatch):

@@ -260,26 +260,6 @@ async def test_a_log_that_settles_something_is_swapped_after_that_and_its_replic
     assert cluster.log(mover, TP).log_end_offset == 12
 
 
-async def test_where_a_replica_may_go_is_checked(cluster):
-    """REPLICA_NOT_AVAILABLE remembers the directory for when the replica comes."""
-    await start(cluster, 1)
-    async with cluster.admin() as admin:
-        one, two = disks(cluster, 1)
-        wishes = {TopicPartition("new", number): str(two) for number in range(3)}
-        refused = await admin.alter_replica_log_dirs(1, wishes)
-        assert [error and error.code for error in refused.values()] == [ErrorCode.REPLICA_NOT_AVAILABLE] * 3
-        await cluster.create_topic("new", partitions=4, replication_factor=1)
-        assert [place(cluster, 1, TopicPartition("new", number)) for number in range(4)] == [two, two, two, one]
-        long = TopicPartition("x" * 249, 0)
-        await cluster.create_topic(long.topic, replication_factor=1)
-        target = two if place(cluster, 1, long) == one else one
-        error = (await admin.alter_replica_log_dirs(1, {long: str(target)}))[long]
-        assert error is not None
-        assert error.code is ErrorCode.INVALID_TOPIC_EXCEPTION, "its name would not fit a future log's directory (FN-1)"
-        bad = await admin.alter_replica_log_dirs(1, {TopicPartition("../t", 0): str(one)})
-        assert [error and error.code for error in bad.values()] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
-
-
 async def test_a_replica_does_not_go_where_it_has_no_room(cluster, monkeypatch):
     await one_replica(cluster, 30)
     size, here, there = cluster.log(1, TP).size, place(cluster, 1), other(cluster, 1)

@@ -109,19 +109,25 @@ def test_a_followers_failed_directory_leaves_the_isr_at_once(topic, monkeypatch)
     assert not pair.brokers[2].failed
 
 
-def test_new_replicas_go_to_the_directories_that_work_and_deleted_ones_are_forgotten(topic, monkeypatch):
-    pair = topic
+@pytest.mark.parametrize("at_a_start", [False, True])
+def test_new_replicas_go_to_the_directories_that_work_and_deleted_ones_are_forgotten(topic, monkeypatch, at_a_start):
+    pair, lost = topic, on_first(topic, 2)
+    if at_a_start:
+        pair.kill(2)
     broken(monkeypatch, pair.directory / "broker-2" / "0")
-    pair.produce(100, partition=on_first(pair, 2)[0].partition)
-
+    if at_a_start:
+        pair.start(2)
+        assert set(pair.brokers[2].replicas.unreachable) == set(lost)
+    else:
+        pair.produce(100, partition=lost[0].partition)
     pair.administer(
-        lambda admin: admin.create_topic("u", partitions=4, replication_factor=2),
         lambda admin: admin.delete_topic("t"),
+        lambda admin: admin.create_topic("t", partitions=4, replication_factor=2),
         name="another",
     )
-    working = pair.brokers[2].logs.directories[1]
-    pair.until(lambda: {tp.topic for tp in pair.brokers[2].logs.logs} == {"u"}, 10)
-    assert len(working.logs) == 4
+    wait_until_in_sync(pair, PARTITIONS)
+    assert set(pair.brokers[2].logs.directories[1].logs) == set(PARTITIONS)
+    assert not pair.brokers[2].replicas.unreachable
     assert not pair.brokers[2].failed
 
 
@@ -180,26 +186,6 @@ def test_a_broker_starts_without_a_disk_that_is_dead_and_takes_it_back_when_it_i
     wait_until_in_sync(pair, PARTITIONS)
     assert on_first(pair, 2) == lost
     assert pair.hosted(2, lost[0].partition).log.log_end_offset == 4
-
-
-def test_what_came_after_a_start_without_a_disk_goes_to_the_others_and_a_deleted_replica_is_forgotten(
-    topic, monkeypatch
-):
-    pair, lost = topic, on_first(topic, 2)
-    pair.kill(2)
-    broken(monkeypatch, pair.directory / "broker-2" / "0")
-    pair.start(2)
-    replicas = pair.brokers[2].replicas
-    assert set(replicas.unreachable) == set(lost)
-
-    pair.administer(
-        lambda admin: admin.delete_topic("t"),
-        lambda admin: admin.create_topic("t", partitions=4, replication_factor=2),
-        name="another",
-    )
-    wait_until_in_sync(pair, PARTITIONS)
-    assert set(pair.brokers[2].logs.logs) == set(PARTITIONS)
-    assert not replicas.unreachable
 
 
 def test_a_disk_whose_files_cannot_be_read_is_dead_too(topic):

@@ -1,39 +1,12 @@
 """The fetchers of a broker, and the one between its partitions: one that is delayed, that waits, fails, or is gone."""
 
-import asyncio
-
 from structlog.testing import capture_logs
 
 from replog.local_cluster.ports import free_port
-from replog.rpc.transport import Stream
 from replog.topic import TopicPartition
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.server.broker.conftest import TP, batch, eventually
 from tests.replog.server.broker.control.test_role_changes import AGAIN, made_again
-
-
-async def test_a_delayed_partition_waits_for_the_parked_fetch_of_the_others_without_spinning(cluster):
-    """FT-11: its delay may be over long before the answer to the others' fetch comes."""
-    await cluster.begin(2, brokers={"replica_fetch_wait_max_ms": 1500})
-    follower = cluster.brokers[3 - cluster.leader(TP)]
-    [fetcher] = follower._fetchers._fetchers.values()
-    delayed = follower.manager.replicas.hosted[TP].follower
-    assert delayed is not None
-    await eventually(lambda: fetcher.session.outstanding == 1)
-    rounds = 0
-    ask = fetcher._ask
-
-    def counted_ask(stream: Stream, now_ms: int) -> None:
-        nonlocal rounds
-        rounds += 1
-        ask(stream, now_ms)
-
-    fetcher._ask = counted_ask  # type: ignore[method-assign]
-    delayed._delay(follower._clock.monotonic_ms() - 1000)
-    fetcher.session.mark(TP)
-    fetcher.go()
-    await asyncio.sleep(0.4)
-    assert 0 < rounds < 20, f"{rounds} rounds in 0.4 s"
 
 
 async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(cluster):
