@@ -23,7 +23,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_771,
     "replog/cli": 3_827,
-    "replog/client": 4_919,
+    "replog/client": 4_920,
     "replog/command": 471,
     "replog/common": 396,
     "replog/config": 752,

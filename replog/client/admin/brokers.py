@@ -110,6 +110,7 @@ class Brokers(Calls):
 
     async def describe_replicas(self, broker_id: int, topic: str = "") -> BrokerReplicas:
         """Return this broker's replicas of the topic, or else of all topics, that this client may describe."""
+        check_type(str, "text", topic=topic)
         request = inspection_pb2.DescribeReplicasRequest(topic=topic, without_segments=True, max_bytes=MAX_ANSWER_BYTES)
         response = await self._ask_broker(broker_id, Inspection["describe_replicas"], request)
         replicas = {}
