@@ -2,7 +2,7 @@
 
 from replog.rpc.v1 import etcd_pb2
 from replog.rpc.v1.etcd_store_pb2 import StoreHead
-from replog.server.controller.etcd.client import Keys
+from replog.server.controller.etcd.client import Keys, only
 from replog.simulator.cluster.members import ControllerMember, EtcdMember
 from replog.simulator.etcd import PREFIX
 from replog.simulator.invariants import Violation
@@ -42,8 +42,7 @@ class ControllersCheck:
         self._version = head.version
 
     def _now(self, key: bytes) -> etcd_pb2.KeyValue | None:
-        there = self._etcd.state.range(etcd_pb2.RangeRequest(key=key)).kvs
-        return there[0] if there else None
+        return only(self._etcd.state.range(etcd_pb2.RangeRequest(key=key)))
 
     def _check_beliefs(self) -> None:
         """Raise Violation if two believe that they lead. One whose lease was revoked does not count: it cannot know."""

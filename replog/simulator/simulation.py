@@ -146,7 +146,7 @@ class Simulation:
         ending = Ending(self.kernel, cluster, workload)
         cluster.start()
         await ending.quiescence("before there are topics")
-        await self._make_topics()
+        await self.kernel.loop.spawn(SimulatedProcess("admin-0"), self._make_topics())
         await ending.quiescence("after the start")
         workload.start()
         nemesis = Nemesis(self.kernel, cluster, workload)
@@ -168,29 +168,25 @@ class Simulation:
         await ending.stop_and_compare()
 
     async def _make_topics(self) -> None:
-        async def make() -> None:
-            for topic in self.plan.topics:
-                while True:
-                    admin = Admin(
-                        self.cluster.bootstrap,
-                        timeout_ms=ADMIN_TIMEOUT_MS,
-                        transport=self.kernel.transport(),
-                        rng=self.kernel.stream("making topics"),
-                    )
-                    try:
-                        if self.profile.permission:
-                            await admin.create_acls(ACLS)
-                        await admin.create_topic(topic.name, configs=topic.configs, assignment=topic.assignment)
-                    except ReplogError as error:  # an answer that was lost makes the second request fail
-                        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
-                            break
-                        self.trace.add("create topic failed", error=str(error))
-                    else:
+        for topic in self.plan.topics:
+            while True:
+                admin = Admin(
+                    self.cluster.bootstrap,
+                    timeout_ms=ADMIN_TIMEOUT_MS,
+                    transport=self.kernel.transport(),
+                    rng=self.kernel.stream("making topics"),
+                )
+                try:
+                    if self.profile.permission:
+                        await admin.create_acls(ACLS)
+                    await admin.create_topic(topic.name, configs=topic.configs, assignment=topic.assignment)
+                    break
+                except ReplogError as error:  # an answer that was lost makes the second request fail
+                    if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                         break
-                    finally:
-                        await admin.close()
-
-        await self.kernel.loop.spawn(SimulatedProcess("admin-0"), make())
+                    self.trace.add("create topic failed", error=str(error))
+                finally:
+                    await admin.close()
 
     def _told(self, violation: Violation) -> str:
         """Return a text with all that a reader needs: what was seen, the events before, and how to replay it."""

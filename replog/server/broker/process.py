@@ -54,11 +54,11 @@ async def _run(
     broker = Broker(config, transport, SystemClock(), random.Random(), CleaningProcess(), tls, transports)
     broker.inspection.longest_step_s = steps.longest_s
     async with in_background(read, tls, config.bound), shown_at(config, broker.metrics, steps, tls):
-        await _serve(broker, started, stopped)
+        await serve(broker, started, stopped)
     return 1 if broker.failed else 0
 
 
-async def _serve(broker: Broker, started: Callable[[], None], stopped: asyncio.Event) -> None:
+async def serve(broker: Broker, started: Callable[[], None], stopped: asyncio.Event) -> None:
     """Start the broker, and serve until told to stop or until the broker fails."""
     tasks = [asyncio.create_task(work) for work in (broker.start(), broker.wait(), stopped.wait())]
     starting, failing, stopping = tasks

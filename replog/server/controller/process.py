@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 from replog.config.listeners import is_every_interface
 from replog.config.processes import ControllerConfig
@@ -70,7 +70,12 @@ async def _run(
             started()
             await server.wait()
 
-    stopping, running = asyncio.create_task(stopped.wait()), asyncio.create_task(run())
+    await serve(server, run(), stopped)
+
+
+async def serve(server: ControllerServer, work: Coroutine[None, None, None], stopped: asyncio.Event) -> None:
+    """Do the work of a server until it ends or until told to stop, then stop the server."""
+    stopping, running = asyncio.create_task(stopped.wait()), asyncio.create_task(work)
     try:
         await asyncio.wait({running, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if running.done():

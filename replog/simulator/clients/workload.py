@@ -1,7 +1,7 @@
 """The clients of a simulation: the shipped producers, consumers and admin client; a history notes all they do."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from random import Random
 from typing import Any, Literal
 
@@ -94,13 +94,13 @@ class Workload:
     async def stop_producers(self) -> None:
         """Every record has its outcome when this returns."""
         self._stop.set()
-        await _all(self._producers)
+        await asyncio.gather(*self._producers)
 
     async def stop_readers(self) -> None:
         """Stop all once the consumers, which were there during the faults, have read everything. Raises
         REQUEST_TIMED_OUT when that takes too long."""
         self._nothing_more_comes.set()
-        await _all(self._consumers)
+        await asyncio.gather(*self._consumers)
         self._poller.cancel()
         await asyncio.gather(self._poller, return_exceptions=True)
 
@@ -171,7 +171,7 @@ class Workload:
                     waiting.append(asyncio.create_task(self._settle(sent)))
                 await self._rest(rng.expovariate(rate / 2.5))
             await producer.close()
-            await _all(waiting)
+            await asyncio.gather(*waiting)
 
     async def _settle(self, sent: list[tuple[ProducerSend, Delivery]]) -> None:
         """Wait for the outcomes of records of one partition, which come in this order."""
@@ -409,7 +409,3 @@ def _send(producer: Producer, send: ProducerSend) -> Coroutine[Any, Any, Deliver
 def _value(record: Record) -> bytes:
     """Return the value that identifies the record; a tombstone has it in a header."""
     return (dict(record.headers).get(IDENTITY) if record.value is None else record.value) or b""
-
-
-async def _all(tasks: Iterable[asyncio.Task[None]]) -> None:
-    await asyncio.gather(*tasks)

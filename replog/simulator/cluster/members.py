@@ -5,7 +5,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
@@ -13,9 +12,11 @@ from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2, metadata_pb2
 from replog.server.broker.broker import Broker
 from replog.server.broker.cleaning.cleaning_child import CleaningRequest, Cleanings
+from replog.server.broker.process import serve as serve_broker
 from replog.server.controller.etcd.client import Keys, only
 from replog.server.controller.formatting import format_cluster
 from replog.server.controller.process import controller_server
+from replog.server.controller.process import serve as serve_controller
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore
 from replog.server.controller.store import StoreInThread
@@ -109,13 +110,6 @@ class Member(ABC):
             self._release()
             self.on_end(self)
 
-    async def _first_of(self, serving: asyncio.Future[None]) -> None:
-        """Wait until `serving` ends or the process is told to stop; raise nothing."""
-        stopping = asyncio.create_task(self._told_to_stop.wait())
-        either: list[asyncio.Future[Any]] = [serving, stopping]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-
     @abstractmethod
     async def _run(self) -> None: ...
 
@@ -155,21 +149,10 @@ class BrokerMember(Member):
     async def _run(self) -> None:
         kernel = self.kernel
         rng = kernel.stream(f"{self.name} itself")
-        broker = Broker(self.config, kernel.transport(), self.clock, rng, SimulatedCleaning())
-        self.broker = broker
-        starting = asyncio.create_task(broker.start())
-        await self._first_of(starting)
-        if not starting.done():
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-            return
-        starting.result()
-        failing = asyncio.create_task(broker.wait())
-        await self._first_of(failing)
-        await broker.stop()
-        if failing.done():
-            failing.result()
-        failing.cancel()
+        self.broker = broker = Broker(self.config, kernel.transport(), self.clock, rng, SimulatedCleaning())
+        await serve_broker(broker, lambda: None, self._told_to_stop)
+        if broker.failed:
+            await broker.wait()  # raises the cause
 
     def _release(self) -> None:
         self.broker = None
@@ -235,16 +218,13 @@ class ControllerMember(Member):
 
     async def _run(self) -> None:
         server = self._new_server()
-        try:
+
+        async def work() -> None:
             await server.start()
             self.server = server
-            failing = asyncio.create_task(server.wait())
-            await self._first_of(failing)
-            if failing.done():
-                failing.result()
-            failing.cancel()
-        finally:
-            await server.stop()
+            await server.wait()
+
+        await serve_controller(server, work(), self._told_to_stop)
 
     def _judge_failure(self, error: ReplogError) -> None:
         if self.config.metadata_store == "etcd" and error.code is ErrorCode.NOT_CONTROLLER:

@@ -14,7 +14,7 @@ from replog.rpc.health import READY
 from replog.rpc.v1 import log_pb2
 from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.lifecycle import BrokerLifecycle
-from replog.server.broker.process import _serve
+from replog.server.broker.process import serve
 from replog.server.controller.active_controller import ActiveController
 from tests.replog.metadata.test_records import later
 from tests.replog.server.broker.conftest import TP, InProcessCluster, batch, eventually
@@ -103,7 +103,7 @@ async def test_who_asks_a_broker_that_stops_is_refused_at_once_however_long_it_t
 async def test_a_broker_that_cannot_read_the_metadata_ends_at_once_also_while_it_starts(cluster):
     """It waits for a controller, as nobody listens there; a record of a later release comes meanwhile."""
     broker = cluster.new_broker(1, controller_listener=f"127.0.0.1:{free_port(set())}")
-    serving = asyncio.create_task(_serve(broker, lambda: None, asyncio.Event()))
+    serving = asyncio.create_task(serve(broker, lambda: None, asyncio.Event()))
     await eventually(lambda: broker.address)
     await broker._on_metadata([later("broker/7", 9)], False)
     with pytest.raises(ReplogError, match="'broker/7', of a later release"):
