@@ -1,6 +1,5 @@
 """The end of a simulation: the cluster comes to rest, everything is read once more, and the disks are compared."""
 
-import asyncio
 from pathlib import Path
 
 from replog.errors import ReplogError
@@ -17,6 +16,7 @@ from replog.simulator.clients.workload import DELETED_KEYS, Workload
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.invariants import Violation
+from replog.simulator.runtime.loop import until
 from replog.topic import TopicPartition, parse_directory_name
 
 QUIESCENCE_S = 180.0  # virtual time; far more than a cluster needs, even with a throttle of 2,000 bytes a second
@@ -34,15 +34,9 @@ class Ending:
 
     async def quiescence(self, when: str) -> None:
         """INV-21: the cluster comes to rest within `QUIESCENCE_S`."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + QUIESCENCE_S
-        while reasons := self._unsettled():
-            if loop.time() > until:
-                raise Violation(
-                    "INV-21",
-                    f"{when} the cluster is not at rest within {QUIESCENCE_S:g} s:\n    " + "\n    ".join(reasons),
-                )
-            await asyncio.sleep(POLL_S)
+        if not await until(lambda: not self._unsettled(), QUIESCENCE_S, POLL_S):
+            reasons = "\n    ".join(self._unsettled())
+            raise Violation("INV-21", f"{when} the cluster is not at rest within {QUIESCENCE_S:g} s:\n    {reasons}")
         self._kernel.trace.add("at rest", when=when)
 
     def _unsettled(self) -> list[str]:
@@ -79,15 +73,13 @@ class Ending:
 
     async def stop_and_compare(self) -> None:
         """Stop the brokers cleanly; check that replicas' files are equal where both have them, and have no fault."""
-        loop = asyncio.get_running_loop()
         starts = {tp: self._log_start(tp, state) for tp, state in self._cluster.last_image.partitions.items()}
         replicas = {tp: state.replicas for tp, state in self._cluster.last_image.partitions.items()}
         self._cluster.stop_brokers()
-        until = loop.time() + STOP_S
-        while up := [member.name for member in self._cluster.members.values() if member.up]:
-            if loop.time() > until:
-                raise Violation("INV-21", f"not stopped {STOP_S:g} s after they were told to: {', '.join(up)}")
-            await asyncio.sleep(POLL_S)
+        members = self._cluster.members.values()
+        if not await until(lambda: not any(member.up for member in members), STOP_S, POLL_S):
+            up = ", ".join(member.name for member in members if member.up)
+            raise Violation("INV-21", f"not stopped {STOP_S:g} s after they were told to: {up}")
         for tp, start in starts.items():
             directories = [self._cluster.members[broker].replica(tp) for broker in replicas[tp]]
             if tp.topic in self._workload.history.compacted:
@@ -96,7 +88,7 @@ class Ending:
                 self._compare(tp, start, directories)
         faults = [
             f"{finding.kind.name} {finding.file} at {finding.position}, offset {finding.offset}: {finding.found}"
-            for member in self._cluster.members.values()
+            for member in members
             for finding in verify(member.disks, Options(deep=True), VerifiedTotals())
             if finding.severity is Severity.FAULT and not self._was_copied_clean(finding)
         ]

@@ -1,9 +1,9 @@
 """The clients of a simulation: the shipped producers, consumers and admin client; a history notes all they do."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from replog.client.admin import Admin
 from replog.client.consuming.consumer import Consumer, LogTruncated
@@ -20,6 +20,8 @@ from replog.simulator.plan import Plan
 from replog.simulator.runtime.clocks import WALL_START_MS
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
+
+T = TypeVar("T")
 
 Acks = Literal["all", 1, 0]
 
@@ -266,25 +268,22 @@ class Workload:
         consumer = self._consumer(name, rng)
         while True:
             partition, invoked_s = rng.choice(self.partitions), self._now
-            try:
-                offset = (await consumer.end_offsets([partition], 5.0))[partition]
-            except ReplogError as error:
-                self._kernel.trace.add("ListOffsets failed", partition=partition, error=str(error))
-            else:
+            offset = await self._answered(partition, consumer.end_offsets([partition], 5.0))
+            if offset is not None:
                 self.history.latest.append(Latest(name, partition, offset, invoked_s, self._now))
-            if rng.random() < 0.2:
-                await self._look_up_time(consumer, partition, self._wall_ms() - rng.randrange(10_000))
+            if rng.random() < 0.2:  # FE-22: the record that is found for a time is not older than that time
+                asked_ms = self._wall_ms() - rng.randrange(10_000)
+                found = await self._answered(partition, consumer.offsets_for_times({partition: asked_ms}, 5.0))
+                if found is not None and not (found.offset >= 0 and found.timestamp >= asked_ms):
+                    self._kernel.trace.defect("found for a time", {"partition": partition, "asked_ms": asked_ms}, None)
             await asyncio.sleep(rng.expovariate(1.5))
 
-    async def _look_up_time(self, consumer: Consumer, partition: TopicPartition, asked_ms: int) -> None:
-        """FE-22: the record that is found for a time is not older than that time."""
+    async def _answered(self, partition: TopicPartition, asked: Awaitable[Mapping[TopicPartition, T]]) -> T | None:
         try:
-            answer = (await consumer.offsets_for_times({partition: asked_ms}, 5.0))[partition]
+            return (await asked)[partition]
         except ReplogError as error:
             self._kernel.trace.add("ListOffsets failed", partition=partition, error=str(error))
-        else:
-            if answer is not None and not (answer.offset >= 0 and answer.timestamp >= asked_ms):
-                self._kernel.trace.defect("found for a time", {"partition": partition, "asked_ms": asked_ms}, None)
+            return None
 
     # -- administration
 

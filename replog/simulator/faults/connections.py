@@ -4,9 +4,10 @@ with its clients, which is the hardest case for a follower that searches where l
 import asyncio
 
 from replog.simulator.cluster.members import BrokerMember
-from replog.simulator.faults.nemesis import Ends, Nemesis, NotNow, both_ways, deed, until
+from replog.simulator.faults.nemesis import Ends, Nemesis, NotNow, both_ways, deed
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import SESSION_MS, FaultKind
+from replog.simulator.runtime.loop import until
 from replog.simulator.runtime.process import CONTROLLER
 from replog.topic import TopicPartition
 

@@ -5,9 +5,10 @@ import asyncio
 from functools import partial
 
 from replog.simulator.cluster.members import BrokerMember
-from replog.simulator.faults.nemesis import Nemesis, NotNow, deed, until
+from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import FaultKind
+from replog.simulator.runtime.loop import until
 from replog.simulator.runtime.process import CONTROLLER
 
 START_TIMEOUT_S = 5.0

@@ -12,9 +12,10 @@ from replog.metadata.changes import Change
 from replog.metadata.records import change_of, record_of
 from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.crashes import down
-from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed, until
+from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import SESSION_MS, FaultKind
+from replog.simulator.runtime.loop import until
 from replog.simulator.runtime.process import CONTROLLER
 from replog.topic import TopicPartition
 

@@ -140,17 +140,6 @@ def both_ways(names: Iterable[str], others: Iterable[str]) -> list[Ends]:
     return [link for a in names for b in others if a != b for link in ((a, b), (b, a))]
 
 
-async def until(holds: Callable[[], bool], patience_s: float, poll_s: float) -> bool:
-    """Wait until `holds`, and return True; False if it does not within `patience_s`."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + patience_s
-    while not holds():
-        if loop.time() > deadline:
-            return False
-        await asyncio.sleep(poll_s)
-    return True
-
-
 Deed = Callable[[Nemesis, FaultKind], Awaitable[None]]
 
 DEEDS: dict[FaultKind, Deed] = {}

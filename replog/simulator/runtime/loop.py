@@ -377,3 +377,14 @@ def _finish(future: "asyncio.Future[T]", result: T) -> None:
 def _fail(future: "asyncio.Future[T]", error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
+
+
+async def until(holds: Callable[[], bool], patience_s: float, poll_s: float) -> bool:
+    """Wait until `holds`, and return True; False if it does not within `patience_s`."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + patience_s
+    while not holds():
+        if loop.time() > deadline:
+            return False
+        await asyncio.sleep(poll_s)
+    return True

@@ -115,11 +115,3 @@ def test_a_server_that_stops_lets_calls_end_within_its_grace(pair, grace_s):
     pair.loop.run_until(lambda: task.done() and stopping.done())
     assert (task.exception() is None) == (grace_s > 0)
     assert pair.run(error_of(pair.ask("b"))).code is ErrorCode.NETWORK_EXCEPTION
-
-
-def test_an_address_is_taken_until_its_process_dies(pair):
-    first = pair.server
-    with pytest.raises(ReplogError, match="in use"):
-        pair.start()
-    pair.loop.kill(first)
-    pair.start()
