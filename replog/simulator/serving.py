@@ -89,7 +89,12 @@ class Serving:
         if cluster.etcd is not None and not (cluster.etcd.running and self._reach(member.name, ETCD)):
             return
         image, resignations, now_ms = controller.state.image, controller.state.resignations, member.clock.monotonic_ms()
-        able = {broker for broker in cluster.members if self._able(broker)}
+        names = {broker: member.name for broker, member in cluster.members.items() if self._able(broker)}
+        together = {pair for pair in combinations(names, 2) if self._reach(names[pair[0]], names[pair[1]])}
+        reached = {
+            producer: {broker for broker, name in names.items() if self._reach(producer, name)}
+            for producer in self._workload.producers
+        }
         for tp in self._workload.partitions:
             state = image.partitions.get(tp)
             if state is None:
@@ -97,12 +102,12 @@ class Serving:
             minimum = int(image.topics[tp.topic].configs[MIN_INSYNC_REPLICAS])
             needed = max(minimum, len(state.replicas) // 2 + 1)
             following = set() if resignations.has_just(tp, now_ms) else self._following(state, minimum)
-            members = sorted(able & set(state.replicas))
+            members = sorted(names.keys() & set(state.replicas))
             for size in range(needed, len(members) + 1):
                 for group in combinations(members, size):
-                    if self._could_serve(state, group, following):
-                        for producer in self._workload.producers:
-                            if all(self._reach(producer, cluster.members[broker].name) for broker in group):
+                    if together.issuperset(combinations(group, 2)) and self._could_serve(state, group, following):
+                        for producer, brokers in reached.items():
+                            if brokers.issuperset(group):
                                 yield tp, frozenset(group), producer
 
     def _able(self, broker_id: int) -> bool:
@@ -116,12 +121,10 @@ class Serving:
         )
 
     def _could_serve(self, state: PartitionState, group: tuple[int, ...], following: set[int]) -> bool:
-        names = [self._cluster.members[broker].name for broker in group]
+        """Return True if a group whose members reach each other could serve."""
         return (
-            (state.leader in group or not self._holds_on(state.leader) or bool(following and following <= set(group)))
-            and not set(group).isdisjoint((*state.isr, *state.elr))
-            and all(self._reach(one, other) for one, other in combinations(names, 2))
-        )
+            state.leader in group or not self._holds_on(state.leader) or bool(following and following <= set(group))
+        ) and not set(group).isdisjoint((*state.isr, *state.elr))
 
     def _holds_on(self, leader: int) -> bool:
         """Return True if the leader runs and reaches its controller."""

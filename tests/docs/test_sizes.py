@@ -37,7 +37,7 @@ LINES = {
     "replog/purgatory": 140,
     "replog/rpc": 6_566,
     "replog/server": 9_925,
-    "replog/simulator": 8_852,
+    "replog/simulator": 8_855,
     "spark_jobs": 1_220,
     "spark_jobs/audit": 3_693,
     "spark_jobs/records": 1_873,

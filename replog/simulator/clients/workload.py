@@ -273,8 +273,8 @@ class Workload:
                 self.history.latest.append(Latest(name, partition, offset, invoked_s, self._now))
             if rng.random() < 0.2:  # FE-22: the record that is found for a time is not older than that time
                 asked_ms = self._wall_ms() - rng.randrange(10_000)
-                found = await self._answered(partition, consumer.offsets_for_times({partition: asked_ms}, 5.0))
-                if found is not None and not (found.offset >= 0 and found.timestamp >= asked_ms):
+                answer = await self._answered(partition, consumer.offsets_for_times({partition: asked_ms}, 5.0))
+                if answer is not None and not (answer.offset >= 0 and answer.timestamp >= asked_ms):
                     self._kernel.trace.defect("found for a time", {"partition": partition, "asked_ms": asked_ms}, None)
             await asyncio.sleep(rng.expovariate(1.5))
 
