@@ -84,3 +84,8 @@ def calls(client: type, broker_id: int = 1, log_dir: str = "d") -> dict[str, Cal
 def awaited(client: type) -> Iterator[str]:
     """Those that can be cancelled."""
     return (name for name in calls(client) if inspect.iscoroutinefunction(getattr(client, name)))
+
+
+async def outcome(called: Any) -> Any:
+    """Return what a call gives, awaited if it has to be."""
+    return await called if inspect.isawaitable(called) else called

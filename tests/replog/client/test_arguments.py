@@ -17,7 +17,7 @@ from replog.client.records import decode_fetched
 from replog.config.properties import MAX_INT, MAX_LONG
 from replog.metadata.values import StandingAudit
 from replog.topic import TopicPartition
-from tests.replog.client.calls import CLIENTS, TP, calls
+from tests.replog.client.calls import CLIENTS, TP, calls, outcome
 
 RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"value": "text"}, r"value must be bytes or None; encode it, not str \('text'\)"),
@@ -138,10 +138,6 @@ async def test_whole_numbers_of_other_libraries_are_taken():
         assert await consumer.position(("t", 3)) == 3
     with pytest.raises(TypeError, match=r"total must be a whole number, not float \(1.5\)"):
         await Admin("127.0.0.1:1").create_partitions("t", 1.5)  # type: ignore[arg-type]
-
-
-async def outcome(called: Any) -> Any:
-    return await called if inspect.isawaitable(called) else called
 
 
 def test_a_whole_number_that_the_protocol_does_not_have_is_named_with_its_value_and_range():

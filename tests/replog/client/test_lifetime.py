@@ -12,7 +12,7 @@ import pytest
 from replog.client import Admin, Consumer, Producer
 from replog.errors import ErrorCode, ReplogError
 from tests.docs.tree import ROOT
-from tests.replog.client.calls import CLIENTS, calls, public
+from tests.replog.client.calls import CLIENTS, calls, outcome, public
 
 LOCAL = {"metrics", "assignment", "topic_id"}  # of what a closed client still knows
 
@@ -33,10 +33,6 @@ async def test_every_call_of_a_closed_client_says_that_it_is_closed(client):
         assert refused.value.code is ErrorCode.INVALID_REQUEST, name
     for name in calls(client).keys() & LOCAL:
         calls(client)[name](closed)
-
-
-async def outcome(called: Any) -> Any:
-    return await called if inspect.isawaitable(called) else called
 
 
 def untold(made: list[Any]) -> list[str]:
