@@ -1,19 +1,15 @@
 """What moves while it is read is told as VANISHED, never as damage; what stays wrong is damage. Real directories."""
 
 import os
-import struct
-import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.formats.batch import HEADER, BatchHeader
 from replog.log.formats.checkpoint import (
     write_entries,
 )
-from replog.log.formats.walk import WINDOW
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
@@ -125,27 +121,3 @@ def test_what_cannot_be_read_is_unreadable(cluster):
     index.unlink()
     index.mkdir()
     assert classes(looked(segment)) == ["UNREADABLE"]
-
-
-def test_memory_stays_small_however_large_a_segment_and_its_batches_are(tmp_path):
-    """A sparse segment of 192 MiB: a batch of one half of it that no checksum fits, and nothing else that is sound."""
-    directory = tmp_path / "t-0"
-    directory.mkdir()
-    size = 192 << 20
-    header = HEADER.pack(*BatchHeader(0, size // 2 - 12, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 1))
-    with (directory / f"{0:020d}.log").open("wb") as file:
-        file.write(header)
-        file.truncate(size)
-    with (directory / f"{0:020d}.index").open("wb") as file:
-        file.write(struct.pack(">ii", 5, 50))
-        file.truncate(10 << 20)  # preallocated, as Kafka does
-    (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())
-    (segment,) = files.segments
-    tracemalloc.start()
-    try:
-        items = list(check_segment(segment, 0, crc=True))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert "BIT_ROT" in [item.fault for item in items if isinstance(item, FileFault)]
-    assert peak < 24 << 20, f"{peak >> 20} MiB at once, windows are of {WINDOW >> 20} MiB"
