@@ -25,8 +25,7 @@ from replog.log.formats.walk import Break, LogFile
 from replog.log.indexes.entries import LAYOUTS
 from replog.log_tools.dump import BatchRow
 from replog.topic import TopicPartition
-from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore, open_log
-from spark_jobs.replicas.index_files import last_indexed
+from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore, last_indexed, open_log
 
 WINDOW = 192  # bytes of a hex dump
 BEFORE = 48  # bytes of it before the first difference

@@ -9,7 +9,6 @@
 | the store of a running broker, over gRPC | `brokers.py` |
 | the description of a whole replica | `describe.py` |
 | classes of faults | `faults.py` |
-| the last entry of an offset index | `index_files.py` |
 | every batch of a segment, judged by `replog.log_tools.checker`; files that change meanwhile | `segment_check.py` |
 | the index entries of a segment, against batch headers: as points, or hashed as blocks | `index_check.py` |
 | the data source of the audit: one pass over segments, of one kind of check | `checks.py` |

@@ -6,8 +6,7 @@ from replog.config.properties import MAX_LONG
 from replog.log.formats.walk import Break
 from replog.topic import TopicPartition
 from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, UNREADABLE
-from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSegment, open_log
-from spark_jobs.replicas.index_files import last_indexed
+from spark_jobs.replicas.files import EpochCheckpoint, PartitionFiles, ReplicaSegment, last_indexed, open_log
 
 _WINDOW = 4096  # bytes of one read near the log end
 

@@ -17,9 +17,8 @@ from replog.log_tools.checker.findings import Fault
 from replog.log_tools.checker.indexes import read_index
 from replog.log_tools.checker.segment import gap_behind
 from spark_jobs.replicas.faults import NO_DIGESTS, FileFault, capped
-from spark_jobs.replicas.files import ReplicaSegment, open_log
+from spark_jobs.replicas.files import ReplicaSegment, last_indexed, open_log
 from spark_jobs.replicas.index_check import BYTES, DIGEST, Point
-from spark_jobs.replicas.index_files import last_indexed
 
 _NO_DIGESTS = "no digest index covers these offsets, and this level reads nothing else"
 
