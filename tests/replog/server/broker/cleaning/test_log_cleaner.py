@@ -89,27 +89,6 @@ async def test_every_replica_compacts_on_its_own_and_consumers_read_what_is_left
     assert {key: value for key, value in seen.items() if value is not None} == latest
 
 
-async def test_a_follower_that_was_away_takes_the_compacted_log(cluster):
-    """CL-8: its fetch offset lies in a hole by then; afterwards it can lead."""
-    await cluster.begin(3, brokers=SOON, **COMPACTED)
-    await fill(cluster, 3)
-    away = next(broker_id for broker_id in (1, 2, 3) if broker_id != cluster.leader(TP))
-    await cluster.crash_broker(away)
-    latest = await fill(cluster, 40)
-    leader = cluster.log(cluster.leader(TP), TP)
-    await eventually(lambda: len(records_of(leader)) < 60)
-    holes = {record.offset for record in records_of(leader)}
-    assert 16 not in holes, "where the one that was away goes on"
-    await cluster.start_broker(away, **SOON)
-    log = cluster.log(away, TP)
-    await eventually(lambda: log.log_end_offset == leader.log_end_offset and away in cluster.isr(TP))
-    assert latest_of(log) == latest
-    for other in {1, 2, 3} - {away}:
-        await cluster.stop_broker(other)
-    await eventually(lambda: cluster.leader(TP) == away)
-    assert latest_of(log) == latest
-
-
 async def test_a_cleaning_that_failed_is_tried_again_later_and_later_until_the_log_is_mended(cluster, monkeypatch):
     broker, latest = await begin(cluster)
     log, now_ms = cluster.log(1, TP), broker.manager.context.clock.monotonic_ms()
