@@ -117,12 +117,6 @@ def test_segments_that_kafkas_cleaner_left_empty_are_passed_over(tmp_path, clean
     log.close()
 
 
-@pytest.mark.parametrize("codec", [0, 1])
-def test_offset_for_timestamp_reads_compressed_records(tmp_path, codec):
-    log = append(open_log(tmp_path), client_batch(b"a" * 500, b"b" * 500, timestamps=[5, 9], codec=codec))
-    assert offset_for_timestamp(log, 6) == TimestampAndOffset(9, 1, 0)
-
-
 def test_a_batch_that_is_too_large_to_look_through_or_lies_stands_for_its_first_record(tmp_path):
     """A lookup reads records where a broker does everything else too: nobody can make it one of seconds."""
     log = open_log(tmp_path)
