@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import for_code
 
 from benchmarks.peers.peer import (
     BROKERS,
@@ -20,6 +20,7 @@ from benchmarks.peers.peer import (
     broker_name,
 )
 from replog.local_cluster.ports import HOST, free_port
+from tests.interop.cluster import admin_of
 from tests.interop.kafka import Kafka as Programs
 from tests.interop.kafka import NoKafka
 
@@ -70,17 +71,7 @@ class KafkaPeer(ClusterPeer):
                 formatting.create_task(asyncio.to_thread(self._format, name))
         for name in self._addresses:
             self._launch(name)
-        while self._admin is None:
-            admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
-            try:
-                await admin.start()
-                if len((await admin.describe_cluster())["brokers"]) == len(BROKERS):
-                    self._admin = admin
-            except (KafkaError, OSError):
-                await asyncio.sleep(0.2)
-            finally:
-                if self._admin is None:
-                    await admin.close()
+        self._admin = await admin_of(self.bootstrap.split(","))
 
     def _format(self, name: str) -> None:
         home, controls = self._home / name, name == CONTROLLER

@@ -35,6 +35,18 @@ _PER_ROUND = 60  # records of a producer
 _ROUND_S = 0.2
 
 
+async def admin_of(addresses: list[str]) -> AIOKafkaAdminClient:
+    """Once all brokers are in the metadata. Those of 3.3 take connections before any is."""
+    while True:
+        admin = AIOKafkaAdminClient(bootstrap_servers=addresses)
+        with suppress(KafkaError, OSError):
+            await admin.start()
+            if len((await admin.describe_cluster())["brokers"]) == len(addresses):
+                return admin
+        await admin.close()
+        await asyncio.sleep(0.2)
+
+
 class KafkaCluster:
     """Nodes 1 to 3, each a broker and a controller; `kill` leaves nothing running."""
 
@@ -66,7 +78,7 @@ class KafkaCluster:
 
     async def _create_topics(self) -> None:
         async with asyncio.timeout(_WAIT_S):
-            admin = await self._admin_of_all()
+            admin = await admin_of(self.addresses)
             try:
                 config = {**_CONFIG, self._segment_bytes: _SEGMENT_BYTES}
                 topics = [
@@ -75,17 +87,6 @@ class KafkaCluster:
                 await admin.create_topics(topics)
             finally:
                 await admin.close()
-
-    async def _admin_of_all(self) -> AIOKafkaAdminClient:
-        """Once all brokers are in the metadata. Those of 3.3 take connections before any is."""
-        while True:
-            admin = AIOKafkaAdminClient(bootstrap_servers=self.addresses)
-            with suppress(KafkaError):
-                await admin.start()
-                if len((await admin.describe_cluster())["brokers"]) == len(self.brokers):
-                    return admin
-            await admin.close()
-            await asyncio.sleep(0.2)
 
     def in_sync(self) -> set[int]:
         """The brokers that are in sync in every partition."""
