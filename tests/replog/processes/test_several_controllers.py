@@ -83,31 +83,25 @@ async def test_the_active_controller_the_leader_of_etcd_and_a_host_may_be_killed
         )
         world.controllers[active].start()
         world.brokers[leader].start()
-        await asyncio.sleep(5)
+        await world.all_in_sync()
         await world.check()
-        for number, what in enumerate(("paused", "cut off", "killed")):
+        links = world.links.values()
+        hurts = {
+            "paused": (lambda n: world.etcds.signal(n, STOP), lambda n: world.etcds.signal(n, GO_ON)),
+            "cut off": (lambda n: [each[n].cut() for each in links], lambda n: [each[n].heal() for each in links]),
+            "killed": (world.etcds.kill, world.etcds.start_one),
+        }
+        for number, (what, (hurt, mend)) in enumerate(hurts.items()):
             await asyncio.to_thread(world.etcds.make_leader, number)
             begun = time.monotonic()
-            if what == "killed":
-                world.etcds.kill(number)
-            elif what == "paused":
-                world.etcds.signal(number, STOP)
-            else:
-                for links in world.links.values():
-                    links[number].cut()
+            hurt(number)
             decided_s = 0.5 + await world.decided_since(begun + 0.5)  # not one that was under way
             silence_s = world.longest_silence(begun)
             print(
                 f"etcd {number} {what}: a client's decision after {decided_s:.2f} s, "
                 f"longest silence of a leader {silence_s:.2f} s"
             )
-            if what == "killed":
-                world.etcds.start_one(number)
-            elif what == "paused":
-                world.etcds.signal(number, GO_ON)
-            else:
-                for links in world.links.values():
-                    links[number].heal()
+            mend(number)
             await asyncio.sleep(1)
             assert decided_s < 2 * LEASE_S + SLACK_S + BUSY_S + world.busy_s(begun)
             assert silence_s < SILENCE_S + world.busy_s(begun)
