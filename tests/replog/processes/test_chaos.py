@@ -75,16 +75,21 @@ def _pause_a_leader_until_it_is_deposed(cluster: LocalCluster, load: Load, rng: 
     return f"leader {broker} paused, deposed after {deposed_s:.2f} s, and clients went on without it"
 
 
-def _pause_two_brokers(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
-    first, second = rng.sample(BROKERS, 2)
-    between_s, paused_s = rng.uniform(0.1, 1.0), SESSION_S + rng.uniform(0.2, 1.0)
-    cluster.pause(first)
-    time.sleep(between_s)
-    cluster.pause(second)
-    time.sleep(paused_s)
-    cluster.resume(first)
-    cluster.resume(second)
-    return f"brokers {first} and, {between_s:.2f} s later, {second} paused for {paused_s:.2f} s"
+def _two_brokers(how: str, held_s: tuple[float, float]) -> Fault:
+    """They are killed, or paused and resumed, one soon after the other."""
+
+    def fault(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
+        hurt, (first, second) = getattr(cluster, how), rng.sample(BROKERS, 2)
+        between_s, seconds = rng.uniform(0.0, 1.0), rng.uniform(*held_s)
+        hurt(first)
+        time.sleep(between_s)
+        hurt(second)
+        time.sleep(seconds)
+        for broker in (first, second) if how == "pause" else ():
+            cluster.resume(broker)
+        return f"{how} broker {first} and, {between_s:.2f} s later, {second} for {seconds:.2f} s"
+
+    return fault
 
 
 def _kill_the_controller_and_a_broker(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
@@ -93,16 +98,6 @@ def _kill_the_controller_and_a_broker(cluster: LocalCluster, _: Load, rng: rando
     time.sleep(between_s)
     cluster.kill(broker)
     return f"controller and, {between_s:.2f} s later, broker {broker} killed"
-
-
-def _kill_two_brokers(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
-    first, second = rng.sample(BROKERS, 2)
-    between_s, down_s = rng.uniform(0.0, 1.0), rng.uniform(0.0, SESSION_S)
-    cluster.kill(first)
-    time.sleep(between_s)
-    cluster.kill(second)
-    time.sleep(down_s)
-    return f"brokers {first} and, {between_s:.2f} s later, {second} killed, down for {down_s:.2f} s"
 
 
 def _kill_a_broker_again_while_it_recovers(cluster: LocalCluster, _: Load, rng: random.Random) -> str:
@@ -147,9 +142,9 @@ def _restart_every_process_in_order(cluster: LocalCluster, _: Load, __: random.R
 FAULTS: list[Fault] = [
     _kill_a_leader,
     _pause_a_leader_until_it_is_deposed,
-    _pause_two_brokers,
+    _two_brokers("pause", (SESSION_S + 0.2, SESSION_S + 1.0)),
     _kill_the_controller_and_a_broker,
-    _kill_two_brokers,
+    _two_brokers("kill", (0.0, SESSION_S)),
     _kill_a_broker_again_while_it_recovers,
     _stop_a_broker_and_kill_another,
     _restart_every_process_in_order,
