@@ -159,7 +159,6 @@ def test_cluster_commands_from_up_to_down(replog, tmp_path):
         assert status.returncode == 0
         assert [row["state"] for row in json.loads(status.stdout)] == ["running", "running"]
         address = up.stdout.strip()
-        assert replog("cluster", "rolling-restart", *here).returncode == 0
         assert replog("health", "--ready", address).returncode == 0
         assert replog("cluster", "pause", 1, *here).returncode == 0
         paused = replog("cluster", "status", *here)
