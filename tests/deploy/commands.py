@@ -79,12 +79,15 @@ def compose_commands(file: str = "compose.yaml") -> list[Command]:
     return commands
 
 
+def pod_of(document: dict[str, Any]) -> dict[str, Any]:
+    pod: dict[str, Any] = document["spec"].get("jobTemplate", document)["spec"]["template"]["spec"]
+    return pod
+
+
 def containers(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Of a thing that runs some: not of the audit's Spark, which is no command of ours."""
-    spec = document["spec"].get("jobTemplate", document).get("spec", {})
-    if document["kind"] not in ("StatefulSet", "Job", "CronJob"):
-        return []
-    return list(spec["template"]["spec"]["containers"])
+    runs = document["kind"] in ("StatefulSet", "Job", "CronJob")
+    return list(pod_of(document)["containers"]) if runs else []
 
 
 def kubernetes_commands(directory: str = "kubernetes") -> list[Command]:

@@ -18,6 +18,7 @@ from tests.deploy.commands import (
     kubernetes,
     kubernetes_commands,
     parse,
+    pod_of,
 )
 from tests.replog.server.controller.etcds import etcd_or_skip
 
@@ -98,7 +99,7 @@ def test_kubernetes_mounts_what_is_looked_for_and_probes_with_certificates_or_wi
     sets = [document for document in documents if containers(document)]
     assert [document["kind"] for document in sets].count("StatefulSet") == 3
     for document in sets:
-        pod = document["spec"].get("jobTemplate", document)["spec"]["template"]["spec"]
+        pod = pod_of(document)
         (container,) = containers(document)
         secret = next(volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume)
         of_secret = made.partition(f"secret generic {secret} ")[2].partition("kubectl create")[0]

@@ -21,7 +21,7 @@ from typer.main import get_command
 
 from replog.release import VERSION
 from spark_jobs.audit_replicas import app
-from tests.deploy.commands import compose_commands
+from tests.deploy.commands import compose_commands, pod_of
 from tests.docs.tree import ROOT
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "audit" / "audit.yaml"
@@ -60,11 +60,6 @@ def split_submission(words: list[str]) -> tuple[dict[str, list[str]], list[str]]
         options.setdefault(words[0], []).append(words[1])
         words = words[2:]
     return options, words
-
-
-def pod_of(document: dict[str, Any]) -> dict[str, Any]:
-    pod: dict[str, Any] = document["spec"].get("jobTemplate", document)["spec"]["template"]["spec"]
-    return pod
 
 
 def containers() -> dict[str, dict[str, Any]]:
