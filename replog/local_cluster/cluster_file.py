@@ -160,15 +160,6 @@ class ClusterFile(BaseModel):
         write_atomically(directory / STATE_FILE, self.model_dump_json(indent=2).encode() + b"\n")
 
     @classmethod
-    def existing(cls, directory: Path) -> "ClusterFile":
-        """Return the directory's state. Raises INVALID_REQUEST if it has no cluster, INVALID_CONFIG."""
-        if (state := cls.load(directory)) is None:
-            raise ErrorCode.INVALID_REQUEST.error(
-                f"there is no cluster in {directory}; start one with: replog cluster up --directory {directory}"
-            )
-        return state
-
-    @classmethod
     def load(cls, directory: Path) -> "ClusterFile | None":
         """Return the directory's state; None if it has no cluster. Raises INVALID_CONFIG if the file is damaged."""
         path = directory / STATE_FILE

@@ -84,7 +84,10 @@ class LocalCluster:
     @property
     def state(self) -> ClusterFile:
         """The saved state. Raises INVALID_REQUEST if no cluster was ever started in the directory."""
-        return ClusterFile.existing(self.directory)
+        if (state := ClusterFile.load(self.directory)) is None:
+            here = self.directory
+            raise _refused(f"there is no cluster in {here}; start one with: replog cluster up --directory {here}")
+        return state
 
     @property
     def bootstrap(self) -> str:
