@@ -148,11 +148,7 @@ async def _how_far(admin: Admin, tp: TopicPartition, target: Sequence[int]) -> s
     far = [
         f"broker {b} {f'is at offset {ends[b]:,}{of}' if b in ends else 'has reported nothing yet'}" for b in missing
     ]
-    return f"{tp}: {', '.join(far) or 'leaving'}; in sync: {_listed(description.isr)}"
-
-
-def _listed(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers)) or "none"
+    return f"{tp}: {', '.join(far) or 'leaving'}; in sync: {','.join(map(str, description.isr)) or 'none'}"
 
 
 Coming = Mapping[TopicPartition, PartitionDescription]
