@@ -31,7 +31,7 @@ LINES = {
     "replog/controller": 2_619,
     "replog/demo": 537,
     "replog/local_cluster": 1_292,
-    "replog/log": 8_040,
+    "replog/log": 8_056,
     "replog/log_tools": 2_536,
     "replog/metadata": 880,
     "replog/purgatory": 140,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_915,
 }
 FILES = 522
-TESTS = 69_781
+TESTS = 69_793
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

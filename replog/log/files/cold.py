@@ -1,10 +1,14 @@
 """Reads that do not wait for the disk: they name the bytes that a thread must bring into memory (divergence 34).
 
-Linux says what is in memory (`RWF_NOWAIT`). Where a file system cannot say it, long reads count as not in memory."""
+Linux says what is in memory (`RWF_NOWAIT`). Where a file system cannot say it, long reads count as not in memory,
+unless all of it is memory."""
 
 import errno
 import os
+from contextlib import suppress
 from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from replog.common.buffers import unwritten
@@ -65,6 +69,18 @@ def read(fd: int, position: int, size: int) -> bytes | bytearray:
     except OSError as error:
         if error.errno != errno.EOPNOTSUPP:
             raise
-        if size < LONG_BYTES:
+        if size < LONG_BYTES or _is_memory(os.fstat(fd).st_dev):
             return read_exactly(fd, position, size)
     raise ColdRead(position, size)
+
+
+@cache
+def _is_memory(device: int) -> bool:
+    """Return True if the file system of this device, which does not know RWF_NOWAIT, has no disk."""
+    named = f"{os.major(device)}:{os.minor(device)}"
+    with suppress(OSError):
+        for mount in Path("/proc/self/mountinfo").read_bytes().decode(errors="replace").splitlines():
+            place, _, kind = mount.partition(" - ")
+            if place.split()[2] == named:
+                return kind.split()[0] in ("tmpfs", "ramfs")
+    return False

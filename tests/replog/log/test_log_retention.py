@@ -141,6 +141,15 @@ def test_a_topic_that_is_only_compacted_keeps_all_above_its_log_start(tmp_path, 
     assert delete_old_segments(log, 10**15) == deleted
 
 
+def test_without_timestamps_a_segment_ages_by_its_file(tmp_path):
+    """SG-7: its largest timestamp is then the time of its last write."""
+    log = append(open_log(tmp_path, segment_bytes=69, retention_ms=1000), single(-1), single(-1))
+    log.update_high_watermark(2)
+    written = log.segments[0].path.stat().st_mtime_ns // 1_000_000
+    assert delete_old_segments(log, written + 900) == 0
+    assert delete_old_segments(log, written + 60_000) == 2
+
+
 FUTURE = 10**15
 
 
