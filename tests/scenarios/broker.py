@@ -19,9 +19,10 @@ from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.hosted_replicas import HostedPartition, HostedReplicas
 from replog.server.broker.replicas.replica_manager import DelayedOperations, ReplicaManager
 from replog.topic import TopicPartition
-from tests.leader.replicas import NOW_MS, ONE_MIB
+from tests.leader.replicas import NOW_MS
 
 Requests = dict[TopicPartition, FetchPartition]
+Respond = Callable[[dict[TopicPartition, FetchAnswer]], None]
 
 
 class ScenarioClock:
@@ -152,46 +153,28 @@ class Broker(ReplicaManager):
             hosted.follower.become_follower(state, now_ms)
         self.role_changed(tp)
 
-    def answer_follower(
-        self,
-        replica_id: int,
-        broker_epoch: int,
-        requests: Requests,
-        respond: Callable[[dict[TopicPartition, FetchAnswer]], None],
-        *,
-        max_wait_ms: int = 500,
-        min_bytes: int = 1,
-        max_bytes: int = 10 * ONE_MIB,
-    ) -> bool:
+    def answer_follower(self, request: SessionRequest, respond: Respond) -> bool:
         """A follower's fetch, on a stream of its own: answered now, or waiting for data (FE-11). True if it waits."""
 
         def answer(rows: Sequence[SessionRow]) -> None:
-            del self.open_sessions[session]
-            session.close()
-            respond({row.topic_partition: row.answer for row in rows})
+            self._answer(session, rows, respond)
 
         session, now_ms = self.open_session(answer, answer), self.clock.monotonic_ms()
-        self.failure_detector.heard(replica_id, now_ms)
-        session.on_request(
-            SessionRequest(replica_id, broker_epoch, max_wait_ms, min_bytes, max_bytes, requests), now_ms
-        )
+        self.failure_detector.heard(request.replica_id, now_ms)
+        session.on_request(request, now_ms)
         return session in self.open_sessions
 
-    def answer_consumer(
-        self, request: SessionRequest, respond: Callable[[dict[TopicPartition, FetchAnswer]], None]
-    ) -> bool:
+    def answer_consumer(self, request: SessionRequest, respond: Respond) -> bool:
         """A consumer's fetch, on a stream of its own. True if it waits."""
         config = self.config
 
-        def answer(rows: Sequence[SessionRow]) -> None:
-            del self.open_sessions[session]
-            session.close()
-            respond({row.topic_partition: row.answer for row in rows})
+        def answer() -> None:
+            self._answer(session, session.answer(self.clock.monotonic_ms(), config.fetch_max_bytes), respond)
 
         session = ConsumerSession(
             self.sessions,
             self.replicas,
-            lambda: answer(session.answer(self.clock.monotonic_ms(), config.fetch_max_bytes)),
+            answer,
             max_bytes=config.fetch_max_bytes,
             max_wait_ms=config.request_timeout_ms,
         )
@@ -199,8 +182,14 @@ class Broker(ReplicaManager):
         session.on_request(request)
         response = session.ask(request, self.clock.monotonic_ms(), config.fetch_max_bytes)
         if response is not None:
-            answer(response)
+            self._answer(session, response, respond)
         return session in self.open_sessions
+
+    def _answer(self, session: FetchSession[Any], rows: Sequence[SessionRow], respond: Respond) -> None:
+        """Answer the only request of a stream, which ends with it."""
+        del self.open_sessions[session]
+        session.close()
+        respond({row.topic_partition: row.answer for row in rows})
 
     def open_session(
         self, send: Callable[[Sequence[SessionRow]], None], push: Callable[[Sequence[SessionRow]], None]

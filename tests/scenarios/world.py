@@ -15,7 +15,7 @@ from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import numbered
 from replog.errors import ErrorCode
 from replog.log.epochs import LeaderEpochCache
-from replog.log.fetch import FetchAnswer, FetchPartition
+from replog.log.fetch import FetchAnswer, FetchPartition, SessionRequest
 from replog.log.log import Log
 from replog.metadata.changes import Change
 from replog.metadata.image import Batch
@@ -198,7 +198,7 @@ class World:
                 self.take(broker, tp, request, answers[tp])
 
         epoch = self.controller.image.brokers[broker.id].broker_epoch
-        if leader.answer_follower(broker.id, epoch, {tp: request}, respond):
+        if leader.answer_follower(SessionRequest(broker.id, epoch, 500, 1, 10 << 20, {tp: request}), respond):
             self.say(f"{show_fetch(request)} → waits")
             return False
         return True
@@ -233,7 +233,7 @@ class World:
         registered = self.controller.image.broker(replica_id)
         known = registered.broker_epoch if registered is not None else NO_BROKER_EPOCH
         epoch = known if broker_epoch is None else broker_epoch
-        if asked.answer_follower(replica_id, epoch, requests, respond, **options):
+        if asked.answer_follower(SessionRequest(replica_id, epoch, named=requests, **options), respond):
             self.say(f"{', '.join(show_fetch(r, tp, len(requests)) for tp, r in requests.items())} → waits")
 
     # The controller

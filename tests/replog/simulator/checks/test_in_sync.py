@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from leader.isr import Committed
 from tests.leader.replicas import append_record, state
-from tests.replog.simulator.checks.tiny import TinyWorld, replace_elr, three, violates
+from tests.replog.simulator.checks.tiny import TinyWorld, three, violates
 
 DEPOSED = state(leader=2, epoch=1, partition_epoch=1, isr=(2,))  # broker 1 was the leader; it has not heard
 
@@ -107,8 +107,7 @@ def test_a_member_need_not_have_what_lies_below_its_log_start(world):
 
 def test_inv_22_an_eligible_leader_lacks_a_record_that_was_exposed(world):
     """INV-22"""
-    eligible = state(leader=1, partition_epoch=1, isr=(1,))
-    world.record(replace_elr(eligible, 2))
+    world.record(replace(state(leader=1, partition_epoch=1, isr=(1,)), elr=(2,)))
     world.hosted(2).log.truncate_to(4)
     with violates("INV-22", "eligible leader 2", "below 5"):
         world.step(2)

@@ -147,14 +147,9 @@ def test_inv_15_a_cache_that_does_not_say_what_the_batches_say(entries, words, t
     world = _in_epoch(tmp_path, 2, "0:0-2", "1:3-5")
     log = world.hosted(1).log
     log.epochs.replace(entries)
-    append_record_without_epoch(world)
+    log._segments.generation += 1  # otherwise nobody would look at it if the last entry is equal
     with violates("INV-15", words):
         world.step(1)
-
-
-def append_record_without_epoch(world: TinyWorld) -> None:
-    """Something else than the cache changes too, so that the broker is looked at even if the last entry is equal."""
-    world.hosted(1).log._segments.generation += 1
 
 
 # what logs are compared by

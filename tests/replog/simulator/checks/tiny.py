@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +209,3 @@ def violates(invariant: str, *words: str) -> Iterator[None]:
     assert caught.value.invariant == invariant, caught.value
     for word in words:
         assert word in str(caught.value)
-
-
-def replace_elr(recorded: PartitionState, *elr: int) -> PartitionState:
-    return replace(recorded, elr=elr)
