@@ -291,6 +291,14 @@ def refusals(host: Host) -> dict[int, ErrorCode]:
     return {row.topic_partition.partition: row.answer.error for row in rows}
 
 
+def test_a_new_leader_is_heard_of_while_the_disk_is_waited_for(tmp_path):
+    host, _ = cold(tmp_path, 1, 0)
+    assert host.ask({0: 0}) is None
+    del host.leaders[named(0)]
+    host.mark(0)
+    assert host.ready == 1
+
+
 def test_a_request_that_does_not_wait_is_answered_and_a_later_one_gets_what_was_brought(tmp_path):
     host, size = cold(tmp_path, 1, 0)
     assert host.ask({0: 0}, wait_ms=0) == {0: 0}

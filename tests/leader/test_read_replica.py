@@ -114,6 +114,11 @@ def test_a_member_that_is_to_leave_is_a_candidate_until_it_has_left_st_1(leader)
     assert consume(leader, "b", offset=11).preferred_read_replica is None, "it does not have the offset"
 
 
+def test_nobody_is_sent_to_a_broker_that_is_fenced(leader, brokers):
+    brokers.change(2, fenced=True)
+    assert consume(leader, "b").preferred_read_replica is None
+
+
 def test_the_name_of_a_replica_is_answered_at_once_fe_11(leader):
     answer = consume(leader, "b")
     assert not answer.records

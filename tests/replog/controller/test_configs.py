@@ -117,6 +117,7 @@ def test_what_a_later_release_stored_can_be_kept_altered_and_deleted(three, refu
         ("t", {"index.interval.bytes": "1"}, [], "INVALID_CONFIG", "index.interval.bytes=4096 cannot become 1"),
         ("t", {"leader.replication.throttled.replicas": "0-11"}, [], "INVALID_CONFIG", "neither * nor a list"),
         ("t", {"follower.replication.throttled.replicas": "0:1," * 9000}, [], "INVALID_CONFIG", "32767 characters"),
+        ("t", {f"x{number}": "" for number in range(99)}, [], "INVALID_CONFIG", "topic t has 99 settings; there are"),
     ],
 )
 def test_wrong_settings_are_refused_as_at_creation(three, refused, topic, settings, delete, code, words):
@@ -188,6 +189,23 @@ def test_isr_16_a_leader_is_told_of_eligible_leaders_by_the_minimum_that_holds_h
     accepted = cluster.alter(11, proposal)[0]
     assert accepted.error is ErrorCode.NONE
     assert tuple(accepted.state.elr) == cluster.partition().elr == (12, 13)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"unclean_leader_election_enable": "true"}, {"unclean_recovery_strategy": "AGGRESSIVE"}]
+)
+def test_ct_12_allowing_unclean_elections_holds_them_at_the_next_look(three, setting):
+    """CT-12, CT-31: a second later, where the wait has been over for long."""
+    three.alter(11, three.item([11, 12]))
+    three.expire(12)
+    three.expire(11)
+    three.recover()
+    three.now_ms += 9000
+    three.recover()
+    assert three.partition().leader == -1
+    alter(three, **setting)
+    three.do(three.state.recover(three.now_ms))
+    assert (three.partition().leader, three.partition().isr, three.partition().recovering) == (13, (13,), True)
 
 
 def test_brokers_settings_are_set_and_deleted_one_by_one(three):

@@ -183,6 +183,45 @@ async def test_partitions_that_want_an_id_at_the_same_time_get_one(cluster):
     assert ids == {0}
 
 
+async def test_a_batch_numbered_anew_is_not_taken_for_refused_because_it_was_under_its_old_number(
+    cluster, producer, leaders
+):
+    """Its answer is that it may be in the log, so it goes again under the number that it has."""
+    passing = iter([ErrorCode.REQUEST_TIMED_OUT])
+    leaders.refuse = lambda values: ErrorCode.MESSAGE_TOO_LARGE if values == [b"a"] else None
+    leaders.leave_open = lambda values: next(passing, None) if values == [b"d"] else None
+    deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d")
+    with pytest.raises(DeliveryFailed) as failed:
+        await deliveries.pop(0)
+    assert (failed.value.code, failed.value.may_be_appended) == (ErrorCode.MESSAGE_TOO_LARGE, False)
+    assert [(await delivery).offset for delivery in deliveries] == [1, 2, 3]
+    assert in_log(cluster) == [b"first", b"b", b"c", b"d"]
+    assert producers(cluster) == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    assert leaders.refused.count(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER) == 3
+    assert leaders.refused[-1] is ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_batch_numbered_anew_is_not_taken_for_delivered_because_it_may_have_been_under_its_old_number(
+    cluster, producer, leaders
+):
+    """S-W-P5: a log that has forgotten the producer takes the one behind it, which proves nothing."""
+    answers = {b"a": [ErrorCode.MESSAGE_TOO_LARGE], b"c": [ErrorCode.REQUEST_TIMED_OUT, None]}
+
+    def refuse(values: list[bytes | None]) -> ErrorCode | None:
+        ((value,), log) = values, cluster.log(1, TP)
+        if value == b"c" and log.log_end_offset == 2 and not answers.get(b"c"):
+            log.producers.clear()  # as once it was idle for a day
+            answers[b"c"] = [ErrorCode.NOT_ENOUGH_REPLICAS]
+        return answers[value].pop(0) if value is not None and answers.get(value) else None
+
+    leaders.refuse = refuse
+    deliveries = five_in_one_request(producer, b"a", b"b", b"c", b"d")
+    with pytest.raises(DeliveryFailed):
+        await deliveries.pop(0)
+    assert sorted([(await delivery).offset for delivery in deliveries]) == [1, 2, 3]
+    assert sorted(value or b"" for value in in_log(cluster)) == [b"b", b"c", b"d", b"first"]
+
+
 async def test_a_batch_given_up_while_its_first_answer_is_out_may_be_appended(cluster, one_broker):
     """Nothing has failed yet: only that the answer is out says so."""
     holding, told = False, asyncio.Event()

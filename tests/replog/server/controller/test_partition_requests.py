@@ -6,6 +6,7 @@ import pytest
 import structlog
 
 from replog.errors import ErrorCode
+from replog.metadata.records import position_to_message
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import service
@@ -81,6 +82,19 @@ async def test_of_what_a_stranger_proposes_nothing_is_built(running, monkeypatch
         assert not built
         assert await r.propose([1]) is ErrorCode.NONE
         assert built
+
+
+async def test_isr_21_a_proposal_says_what_its_sender_knew(running):
+    """ISR-21."""
+    async with running() as r:
+        await r.start_brokers(1, 2)
+        await r.assigned("t", [1, 2])
+        assert await r.propose([1]) is ErrorCode.NONE
+        before = position_to_message(r.image.position)
+        await r.heartbeat(2, want_fence=True)
+        await r.heartbeat(2)
+        assert await r.propose([1, 2], known=before) is ErrorCode.INELIGIBLE_REPLICA
+        assert await r.propose([1, 2], known=position_to_message(r.image.position)) is ErrorCode.NONE
 
 
 async def leaderless(r):

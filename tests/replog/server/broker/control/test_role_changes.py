@@ -206,6 +206,29 @@ async def test_very_many_roles_are_taken_up_and_given_up_some_at_a_time(cluster)
     assert max(abs(after - before) for (_, before), (_, after) in itertools.pairwise(seen)) <= SLICE
 
 
+async def test_no_role_change_waits_for_the_disk_on_the_event_loop(cluster, monkeypatch):
+    """Created, led, led by another, deleted, made again: heartbeats wait on the same loop."""
+    await cluster.start_brokers(1, 2, 3)
+    sync, loop, paths = os.fsync, threading.get_ident(), list[str]()
+
+    def recorded(fd: int) -> None:
+        if threading.get_ident() == loop:
+            paths.append(os.readlink(f"/proc/self/fd/{fd}"))
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    await cluster.create_topic("t", partitions=6)
+    await cluster.crash_broker(1)
+    for tp in [TopicPartition("t", partition) for partition in range(6)]:
+        await eventually(lambda tp=tp: cluster.leader(tp) != 1)  # type: ignore[misc]
+        await cluster.led(tp)
+        await cluster.produce(tp, batch(b"the first in its epoch"))
+    await cluster.delete_topic("t")
+    await cluster.create_topic("t", partitions=6, replication_factor=2)
+    await eventually(lambda: all(len(broker.manager.replicas.hosted) == 6 for broker in cluster.brokers.values()))
+    assert not paths
+
+
 async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothing_to_recover(cluster, monkeypatch):
     """A slow disk: clients hear of a partition when it is led, and the broker does not wait for it on its loop."""
     broker = await cluster.start_broker(1)

@@ -131,6 +131,23 @@ def test_a_follower_counts_once_it_has_flushed(pair, monkeypatch):
     assert pair.log(1).high_watermark == 1
 
 
+def test_a_follower_asks_for_nothing_before_its_truncation_is_settled(pair, monkeypatch):
+    """LG-10: and then goes on."""
+    pair.create_topic()
+    pair.produce(*[100] * 3)
+    log = pair.log(2)
+    pair.until(lambda: log.log_end_offset == 3, 5)
+    on_due = log.on_flush_due
+    monkeypatch.setattr(log, "on_flush_due", lambda: None)
+    pair.run(call(lambda: log.truncate_to(1)), pair.processes[2])
+    pair.hosted(2).fetched_by.mark(T0)  # type: ignore[union-attr]
+    pair.wait(2)
+    assert log.log_end_offset == 1
+    monkeypatch.setattr(log, "on_flush_due", on_due)
+    pair.run(call(log.ask_for_flush), pair.processes[2])
+    pair.until(lambda: log.log_end_offset == 3, 2)
+
+
 def test_a_setting_that_is_altered_holds_for_what_is_there_already(pair):
     pair.create_topic()
     pair.produce(*[100] * 3)

@@ -74,6 +74,15 @@ def test_a_replica_that_lacks_much_is_copied_at_the_rate(start, fetches, side, r
     pair.until(lambda: pair.isr == {1, 2}, 2)
 
 
+@pytest.mark.parametrize("replicas", ["", "0:2", "1:1"])
+def test_whoever_is_not_listed_is_copied_at_once(start, replicas):
+    """A list for leaders names the leader's replica, which is that of broker 1 here (FE-23)."""
+    listed = {"leader_replication_throttled_replicas": replicas, "min_insync_replicas": "1"}
+    pair = start(listed, leader_replication_throttled_rate=1)
+    lag_behind(pair, 60)
+    pair.until(lambda: pair.isr == {1, 2}, 2)
+
+
 def test_a_member_of_the_isr_is_not_throttled_after_an_election_either(start):
     """Its lag is not known then; left out of the fetch it would fall out of the ISR for its own quota."""
     listed = {"follower_replication_throttled_replicas": "*", "min_insync_replicas": "2"}
