@@ -97,3 +97,10 @@ def test_faults_of_a_segment_are_capped_and_say_so():
     listed = list(capped(many))
     assert len(listed) == MAX_FAULTS
     assert "there may be more" in listed[-1].detail
+
+
+def test_the_epoch_of_a_segments_first_batch_is_checked_though_no_entry_points_at_it(cluster):
+    segment = segments(cluster)[1]
+    overwrite(path_of(segment, LOG_SUFFIX), 12, struct.pack(">i", 7))
+    items = list(index_points(segment, 0, []))
+    assert "EPOCH_CACHE_LIE" in {item.fault for item in items if isinstance(item, FileFault)}
