@@ -94,8 +94,8 @@ async def test_a_broker_whose_registration_is_gone_registers_again_with_the_same
         await admin.create_topic("t", assignment=[(1, 2)])
     await cluster.produce(TP, batch(b"before"))
     controller = cluster.controller
-    epoch = await taken_over(cluster, victim, "127.0.0.1:1")  # where nobody listens
     with capture_logs() as logs:
+        epoch = await taken_over(cluster, victim, "127.0.0.1:1")  # where nobody listens
         await serves(cluster, victim)
     assert [reason.split(":")[0] for reason in lost(logs)] == ["STALE_BROKER_EPOCH"]
     known = controller.state.image.brokers[victim]
@@ -119,8 +119,8 @@ async def living(cluster: InProcessCluster, broker_id: int):
 async def test_a_broker_whose_id_another_living_process_has_stops_with_a_clear_error(cluster):
     broker = await cluster.start_broker(1)
     async with living(cluster, 1) as address:
-        await taken_over(cluster, 1, address)
         with capture_logs() as logs, pytest.raises(ReplogError, match=f"DUPLICATE.*at {address}") as failed:
+            await taken_over(cluster, 1, address)
             async with asyncio.timeout(60):
                 await broker.wait()
         assert "choose another node.id" in str(failed.value)

@@ -21,7 +21,7 @@ from replog.topic import TopicPartition
 from tests.replog.log.batches import files_of
 from tests.replog.log.compaction.compacting import latest_of, records_of
 from tests.replog.log_tools.verify.directories import faults
-from tests.replog.server.broker.conftest import CALL_S, batch, eventually
+from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually
 from tests.replog.server.broker.disks.moving import (
     SMALL,
     TP,
@@ -43,6 +43,13 @@ from tests.replog.server.broker.disks.moving import (
 )
 
 
+def whole_files(cluster: InProcessCluster, broker_id: int) -> dict[str, bytes]:
+    """Its files, with the entries of indexes that were left for later."""
+    log = cluster.log(broker_id, TP)
+    log.write_indexes()
+    return files_of(log.directory)
+
+
 @pytest.mark.parametrize("role", ["leader", "follower"])
 async def test_a_replica_moves_under_load_and_stays_what_it_was(cluster, role, monkeypatch):
     """Not a record is lost, and its files are those of the other replicas (divergence 2)."""
@@ -62,7 +69,7 @@ async def test_a_replica_moves_under_load_and_stays_what_it_was(cluster, role, m
     assert cluster.isr(TP) == {1, 2, 3}
     produced = await values(cluster)
     assert set(acknowledged) <= set(produced)
-    files = [files_of(cluster.log(broker_id, TP).directory) for broker_id in (1, 2, 3)]
+    files = [whole_files(cluster, broker_id) for broker_id in (1, 2, 3)]
     assert len(files[0]) > 10
     assert files[0] == files[1] == files[2]
     assert old.failure is not None, "closed"
@@ -173,7 +180,7 @@ async def test_a_restart_goes_on_with_the_copy(cluster, monkeypatch, clean):
     go_on()
     await eventually(lambda: place(cluster, mover) == target)
     await caught_up(cluster, 1, 2, 3)
-    files = [files_of(cluster.log(broker_id, TP).directory) for broker_id in (1, 2, 3)]
+    files = [whole_files(cluster, broker_id) for broker_id in (1, 2, 3)]
     assert files[0] == files[1] == files[2]
 
 
@@ -191,7 +198,7 @@ async def test_a_truncation_of_the_replica_cuts_the_copy_too(cluster, monkeypatc
     go_on()
     await eventually(lambda: place(cluster, 1) == target)
     moved = cluster.log(1, TP)
-    assert files_of(moved.directory) == files_of(next(log.directory.parent.glob("t-0.*-delete")))
+    assert whole_files(cluster, 1) == files_of(next(log.directory.parent.glob("t-0.*-delete")))
     assert moved.log_end_offset == 30
 
 
