@@ -62,21 +62,10 @@ class Cluster(LocalCluster):
         processes = {}
         try:
             for name in names:
-                kind = name.partition("-")[0]
-                with (self.directory / name / f"{kind}.log").open("ab") as log:
-                    processes[name] = subprocess.Popen(
-                        [
-                            sys.executable,
-                            "-m",
-                            "replog.cli",
-                            kind,
-                            "--config",
-                            self.directory / name / f"{kind}.properties",
-                        ],
-                        stdin=subprocess.DEVNULL,
-                        stdout=log,
-                        stderr=log,
-                    )
+                kind, home = name.partition("-")[0], self.directory / name
+                command = [sys.executable, "-m", "replog.cli", kind, "--config", home / f"{kind}.properties"]
+                with (home / f"{kind}.log").open("ab") as log:
+                    processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             yield processes
         finally:
             for process in processes.values():
