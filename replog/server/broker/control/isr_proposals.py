@@ -36,7 +36,7 @@ class AlterPartitionSender:
     _timeout_s: float
     _backoff: Backoff
     _queue: AlterPartitionQueue = field(default_factory=AlterPartitionQueue)
-    _topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)  # its name may be reused meanwhile
+    _topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)  # when each was proposed: names may be reused
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def submit(self, tp: TopicPartition, proposal: IsrProposal) -> bool:
