@@ -197,6 +197,13 @@ def test_a_marker_of_any_content_says_that_the_stop_was_clean(disk, content):
     manager.abandon()
 
 
+@pytest.mark.parametrize("name", [MARKER, "meta.properties", ".lock", RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS])
+def test_a_directory_in_place_of_a_file_is_an_error_that_names_it(disk, name):
+    directory_instead(name)(disk)
+    with pytest.raises(ReplogError, match=f"{name}.*Is a directory|Is a directory.*{name}"):
+        start(disk)
+
+
 def test_what_was_set_aside_is_not_loaded(disk):
     """FN-1, LD-12: deleted replicas go, whatever is in them; others, and all that has no such name, stay unread."""
     names = {

@@ -4,6 +4,8 @@ import base64
 import hashlib
 import itertools
 import re
+import resource
+import signal
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, unsett
 from spark_jobs.audit.overview import STATES, SYMBOLS, states
 from spark_jobs.audit.pictures import Lane, Mark, plots
 from spark_jobs.audit.report import SYMBOLS as VERDICT_SYMBOLS
-from spark_jobs.audit.report import html_report
+from spark_jobs.audit.report import html_report, write_report
 from spark_jobs.audit.results import FINDINGS_SCHEMA, finding_record, write_findings
 from spark_jobs.audit.text import MAX_TEXT, printable
 from spark_jobs.replicas.describe import Replica
@@ -276,3 +278,18 @@ def test_findings_are_stored_under_the_names_of_the_summary(tmp_path):
     stored = pq.read_table(tmp_path / "findings.parquet")
     assert stored.schema == FINDINGS_SCHEMA
     assert stored.to_pylist() == [finding_record(finding) for finding in findings]
+
+
+def test_what_does_not_fit_on_the_disk_replaces_nothing(tmp_path):
+    write_report(samples.consistent(), tmp_path)
+    before = {name: (tmp_path / name).read_text() for name in ("summary.json", "report.html")}
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_report(samples.large(2000, 200), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert {name: (tmp_path / name).read_text() for name in before} == before
+    pq.read_table(tmp_path / "findings.parquet" / "findings.parquet")

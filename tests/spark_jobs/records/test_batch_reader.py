@@ -17,6 +17,7 @@ from replog.topic import TopicPartition
 from spark_jobs.records import ReplogSource, task
 from spark_jobs.records.cluster import Assigned, ranges
 from spark_jobs.records.options import sink_options
+from spark_jobs.records.planning import OffsetRange
 from spark_jobs.records.writer import BatchWriter
 from tests.replog.client.consuming.test_read_committed import with_transactions
 from tests.replog.server.broker.conftest import eventually
@@ -113,6 +114,14 @@ async def test_what_does_not_exist_is_refused(cluster):
         await planned(cluster, subscribe="t", startingOffsets='{"t":{"1":0}}')
 
 
+async def test_a_partition_is_split_where_more_tasks_are_wanted(cluster):
+    await two_partitions(cluster)
+    parts = await planned(cluster, subscribe="t", minPartitions="5")
+    assert [(part.partition, part.start) for part in parts] == [(0, 0), (0, 10), (0, 20), (1, 0), (1, 10)]
+    parts = await planned(cluster, subscribe="t", maxRecordsPerPartition="7")
+    assert max(part.end - part.start for part in parts) <= 7
+
+
 async def test_records_that_are_gone_fail_the_query_or_are_warned_of(cluster, caplog):
     await two_partitions(cluster)
     async with Admin(cluster.brokers[1].address) as admin:
@@ -183,6 +192,31 @@ async def test_a_log_that_is_truncated_after_the_planning_fails_the_task_in_time
         await asyncio.to_thread(read_all, strict, ranges)
     assert spans(await asyncio.to_thread(read_all, lenient, ranges)) == {0: (0, 9)}
     assert "from offset 10 to before 20 are gone: the log was truncated" in caplog.text
+
+
+async def test_what_is_left_of_a_truncated_log_is_read_however_late_it_comes(cluster, caplog):
+    await two_partitions(cluster)
+    options = batch_options(cluster, subscribe="t", failOnDataLoss="false")
+    reading = task._Reading(options, OffsetRange("t", 1, "", 5, 40))
+    await reading.open()
+    await reading._check_end()  # as when nothing has come in time
+    assert "t-1: the records from offset 20 to before 40 are gone: the log was truncated" in caplog.text
+    ends = []
+    while (fetched := await reading.fetch()) is not None:
+        ends.append(fetched.next_offset)
+    await reading.consumer.close()
+    assert ends[-1:] == [20], ends
+
+
+async def test_a_deleted_topic_fails_the_task(cluster, monkeypatch):
+    await two_partitions(cluster)
+    monkeypatch.setattr(task, "UNKNOWN_S", 1.5)
+    reader = batch_reader(cluster, assign='{"t":[0]}')
+    ranges = list(await asyncio.to_thread(reader.partitions))
+    async with Admin(cluster.brokers[1].address) as admin:
+        await admin.delete_topic("t")
+    with pytest.raises(ReplogError, match="its topic was deleted"):
+        await asyncio.to_thread(read_all, reader, ranges)
 
 
 async def test_no_partition_ends_before_it_starts_though_its_log_moves_on_while_it_is_planned(cluster):

@@ -9,6 +9,8 @@ from spark_jobs.records import offsets_behind_latest
 from spark_jobs.records.loop import run
 from spark_jobs.records.offsets import Bound, StreamOffset
 from spark_jobs.records.options import SourceOptions, Subscription, sink_options, source_options
+from spark_jobs.records.planning import OffsetRange
+from spark_jobs.records.task import _Reading
 from spark_jobs.records.writer import _Writing
 
 SERVERS = {"kafka.bootstrap.servers": "a:1, b:2"}
@@ -238,6 +240,12 @@ def test_a_sink_refuses_what_it_cannot_keep(options, complaint):
 def test_what_the_producer_refuses_is_told_by_the_name_of_the_option(option):
     with pytest.raises(ReplogError, match=f"{option}=0: choose 1 to "):
         run(_Writing(sink_options({**SERVERS, option: "0"})).open())
+
+
+@pytest.mark.parametrize("option", ["kafka.fetch.max.bytes", "kafka.max.partition.fetch.bytes"])
+def test_what_the_consumer_refuses_is_told_by_the_name_of_the_option(option):
+    with pytest.raises(ReplogError, match=f"{option}=0: choose 1 to "):
+        run(_Reading(source(**{option: "0"}), OffsetRange("flights", 0, "", 0, 1)).open())
 
 
 def test_a_checkpoint_is_what_sparks_kafka_source_writes_and_the_topics_ids():

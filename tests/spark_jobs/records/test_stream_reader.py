@@ -284,6 +284,22 @@ async def test_what_is_no_longer_wanted_is_told(cluster, caplog):
     assert "t-0 is not subscribed to any more" in caplog.text
 
 
+async def test_a_topic_is_gone_only_if_no_broker_knows_it(cluster, monkeypatch):
+    await topic(cluster)
+    async with Admin(cluster.brokers[1].address) as admin:
+        topic_id = (await admin.describe_topic("t")).topic_id.hex()
+        assert not await is_gone(admin, "t", topic_id)
+        assert not await is_gone(admin, "t", "")
+        assert await is_gone(admin, "t", "00" * 16)
+        assert await is_gone(admin, "nowhere", "")
+        described = asyncio.Future[Any]()
+        described.set_result(await admin.describe_cluster())
+        monkeypatch.setattr(admin, "describe_cluster", lambda: described)
+        monkeypatch.setattr("spark_jobs.records.cluster.ONE_BROKER_TIMEOUT_MS", 300)
+        await cluster.crash_broker(1)
+        assert not await is_gone(admin, "nowhere", ""), "those that do not answer say nothing"
+
+
 async def test_a_query_of_committed_records_waits_for_open_transactions(cluster):
     """LG-9: triggers end at the last stable offset."""
     await with_transactions(cluster)

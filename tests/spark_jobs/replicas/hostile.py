@@ -66,6 +66,22 @@ def pipes(directory: Path) -> None:
     os.mkfifo(directory / f"{20:020d}.log")
 
 
+def a_pipe_for_marks(directory: Path) -> None:
+    small(directory)
+    os.mkfifo(directory.parent / "replication-offset-checkpoint")
+
+
+def offsets_beyond_their_end(directory: Path) -> None:
+    small(directory)
+    small(directory, 2**63 - 1, count=0)
+    (directory / f"{2**63 - 1:020d}.index").write_bytes(b"\x7f" * 24)
+
+
+def one_segment_twice(directory: Path) -> None:
+    small(directory)
+    (directory / f"{NAME}.copy.log").write_bytes(header(0))
+
+
 def devices(directory: Path) -> None:
     small(directory)
     os.symlink("/dev/null", directory / f"{NAME}.digest")
@@ -99,8 +115,11 @@ CASES: list[Callable[[Path], None]] = [
     a_log_beyond_all_positions,
     large_indexes,
     pipes,
+    a_pipe_for_marks,
     devices,
     offsets_at_their_end,
+    offsets_beyond_their_end,
+    one_segment_twice,
     offsets_out_of_64_bits,
     nothing_but_lies,
 ]

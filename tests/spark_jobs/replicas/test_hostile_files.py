@@ -29,6 +29,8 @@ def test_hostile_files_are_told_in_little_memory(tmp_path):
     for case in ("large_indexes", "pipes", "devices"):
         assert classes[case] <= {"UNREADABLE", "sound"}, (case, by_case[case])
         assert by_case[case]["batches"] == by_case[case]["index blocks"] == ["UNREADABLE"], (case, by_case[case])
+    for case in ("a_pipe_for_marks", "offsets_beyond_their_end", "one_segment_twice"):
+        assert by_case[case] == {"describe": ["UNREADABLE"]}, case
     for case in ("zeros", "one_batch_of_256_mib", "offsets_at_their_end", "offsets_out_of_64_bits"):
         assert "BIT_ROT" in by_case[case]["blocks"], (case, by_case[case])
     assert "INDEX_LIE" in by_case["nothing_but_lies"]["index blocks"], by_case["nothing_but_lies"]

@@ -7,9 +7,7 @@ from dataclasses import replace
 import pytest
 
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.formats.checkpoint import (
-    write_entries,
-)
+from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint, write_entries
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
@@ -113,6 +111,27 @@ def test_a_first_epoch_that_is_missing_is_no_log_start(cluster):
         write_entries(checkpoint, said)
         faults = [item for segment in segments(cluster) for item in looked(segment) if isinstance(item, FileFault)]
         assert [(fault.last, fault.epoch) for fault in faults] == expected, said
+
+
+def test_batches_of_a_broker_that_runs_or_was_killed_may_have_epochs_that_are_not_in_its_checkpoint_yet(cluster):
+    """EP-9, divergence 31: from the recovery point on, and only later ones than it says."""
+    cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
+    checkpoint, last = cluster.path(1, "t") / "leader-epoch-checkpoint", segments(cluster)[-1]
+    entries = DirectoryStore(1, cluster.directories[1]).epochs(TP).entries
+    epoch, start = entries[-1]
+    write_entries(checkpoint, entries[:-1])
+    assert "EPOCH_CACHE_LIE" in classes(looked(last)), "after an orderly stop"
+    (cluster.directories[1] / CLEAN_SHUTDOWN).unlink()
+    recovery_points = OffsetCheckpoint(cluster.directories[1] / RECOVERY_POINT_CHECKPOINT)
+    for flushed, said, expected in (
+        (start, entries[:-1], False),
+        (start + 1, entries[:-1], True),
+        (start, [*entries[:-1], (epoch + 1, start)], True),
+    ):
+        recovery_points.write({TP: flushed})
+        os.utime(recovery_points.path, ns=(0, 0))  # all of them within one tick of the clock
+        write_entries(checkpoint, said)
+        assert ("EPOCH_CACHE_LIE" in classes(looked(last))) == expected, (flushed, said)
 
 
 def test_what_cannot_be_read_is_unreadable(cluster):

@@ -267,6 +267,17 @@ async def test_a_log_that_settles_something_is_swapped_after_that_and_its_replic
     assert cluster.log(mover, TP).log_end_offset == 12
 
 
+async def test_a_name_that_fits_no_future_logs_directory_is_refused(cluster):
+    """FN-1."""
+    await start(cluster, 1)
+    long = TopicPartition("x" * 249, 0)
+    await cluster.create_topic(long.topic, replication_factor=1)
+    [target] = {*disks(cluster, 1)} - {place(cluster, 1, long)}
+    async with cluster.admin() as admin:
+        refused = await admin.alter_replica_log_dirs(1, {long: str(target)})
+    assert [error and error.code for error in refused.values()] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
 async def test_a_replica_does_not_go_where_it_has_no_room(cluster, monkeypatch):
     await one_replica(cluster, 30)
     size, here, there = cluster.log(1, TP).size, place(cluster, 1), other(cluster, 1)
