@@ -91,7 +91,9 @@ class PartitionLeader:
         then."""
         assert state.leader == self.broker_id, f"{self.topic_partition}: {state} does not name {self.broker_id}"
         is_new_epoch = state.leader_epoch > self.leader_epoch
-        if (state.partition_epoch, is_new_epoch) <= (self.partition_epoch, False):
+        if state.partition_epoch < self.partition_epoch:
+            return False
+        if state.partition_epoch == self.partition_epoch and not is_new_epoch:
             return False
         if is_new_epoch:
             self.log.assign_epoch_start(state.leader_epoch)

@@ -14,7 +14,7 @@ LINES = {
     "docs": 3,
     "docsite": 326,
     "follower": 663,
-    "leader": 1_770,
+    "leader": 1_772,
     "pyspark_replog": 5,
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
