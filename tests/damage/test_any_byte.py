@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from replog.log.errors import CorruptRecord
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import Isolation
@@ -57,6 +58,27 @@ def test_after_a_crash_no_flipped_bit_of_a_log_is_ever_served(memory, files):
         assert data == whole[: len(data)], (name, at)
         assert end >= 2 * batch - 2, f"the flip at {at} of {name} cost more than its batch and the one before"
         assert log.epochs.entries == epochs_of(all_served(log))
+        log.abandon()
+
+
+def test_after_a_clean_stop_a_read_is_refused_or_has_what_was_there_but_for_the_flip(memory, files):
+    """LD-7: what a clean start does not read stays; what checksums tell of each field, `rows.py` says."""
+    whole = log_bytes(files)
+    for name, at in flips(files, ".log"):
+        flip(memory, files, name, at)
+        base, flipped_at = int(name[:20]), int(name[:20]) // 2 * BATCH + at
+        log = reopen(memory, CLEAN)
+        assert log.log_end_offset <= END
+        for offset in sorted({*range(base, min(base + 10, log.log_end_offset), 2), *range(0, log.log_end_offset, 10)}):
+            try:
+                data = log.read(offset, 1 << 20, Isolation.LOG_END, min_one_message=True)
+            except CorruptRecord:
+                assert offset // 10 * 10 == base, f"the flip at {at} of {name} hides offset {offset}"
+                continue
+            begin = data.metadata.segment_base // 2 * BATCH + data.metadata.position
+            assert begin <= offset // 2 * BATCH, f"the flip at {at} of {name} lets a read skip offset {offset}"
+            differing = [n for n, byte in enumerate(data.records, begin) if byte != whole[n]]
+            assert differing in ([], [flipped_at]), (name, at, offset)
         log.abandon()
 
 

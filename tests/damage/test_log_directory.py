@@ -161,7 +161,7 @@ def test_a_missing_identity_is_written_anew(disk):
         (sparse(METADATA, 1 << 40), "does not name a topic id"),
         (directory_instead(METADATA), "Is a directory"),
         (directory_instead("t-0/leader-epoch-checkpoint"), "Is a directory"),
-        (directory_instead("t-0/00000000000000000030.log"), "Is a directory"),
+        *((directory_instead(f"t-0/00000000000000000030.{kind}"), "Is a directory") for kind in ("log", "index")),
     ],
 )
 def test_a_replica_that_cannot_be_loaded_does_not_keep_the_others(disk, damage, said):

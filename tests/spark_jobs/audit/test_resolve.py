@@ -250,6 +250,13 @@ def test_a_finding_says_that_there_may_be_more_if_something_was_not_judged_besid
     assert [finding.why.endswith(MORE) for finding in findings_of([ONE, TWO], seen)] == more
 
 
+def test_what_adjoins_or_is_in_one_index_is_counted():
+    (finding,) = findings_of([ONE, TWO], [lie(40, 40), lie(70, 70), lie(80, 80)])
+    assert (finding.batches, finding.why) == (3, "the detail (the first of 3 such faults in this file)")
+    findings = findings_of([ONE, TWO], [rot(10, 10), rot(11, 11), rot(12, 12), gap(40, 41), gap(42, 49), gap(60, 61)])
+    assert [finding.batches for finding in findings] == [3, 2, 1]
+
+
 def test_a_remedy_destroys_nothing():
     """What is wrong by a vote may be all that is left of what was acknowledged."""
     for kind, remedy in [*REMEDIES.items(), ("UNDECIDED", UNDECIDED)]:

@@ -166,6 +166,15 @@ def test_a_partition_is_verified_up_to_what_every_replica_has_and_knows_committe
     assert bounds_of([*replicas, unread]) == {TopicPartition("t", 0): 0}
 
 
+def test_an_audit_is_saved_as_weak_as_what_it_took_over_and_a_new_topic_says_that_nothing_was_verified(cluster):
+    before = saved(cluster, "deep")
+    cluster.add("flights")
+    taken = take_over(before, "index", listed(cluster))
+    assert saved_after("index", {}, set(), before, taken).level == "index"
+    assert taken.whole == {TopicPartition("flights", 0): "the saved audit verified nothing of it"}
+    assert taken.starts == {ORDERS: VERIFIED_TO}
+
+
 def test_a_partition_with_a_finding_keeps_what_was_verified_before(cluster):
     before = saved(cluster)
     grow(cluster)

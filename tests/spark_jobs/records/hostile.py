@@ -117,6 +117,9 @@ HOSTILE = {
     "an offset beyond the batch": Row(
         batch(record(0), record(9), record(2)), ONE.format(2) + "its offset is wrong", FIRST_AND_LAST
     ),
+    "an offset before the batch": Row(
+        batch(record(0), record(-1), record(2)), ONE.format(2) + "its offset is wrong", FIRST_AND_LAST
+    ),
     "one offset twice": Row(
         batch(record(0), record(0), record(2)), ONE.format(1) + "the order of its offset is wrong", FIRST_AND_LAST
     ),
@@ -129,6 +132,7 @@ HOSTILE = {
     "fewer records than it says": Row(
         spoiled(record(0) * 30, 33), "the records from offset 1 to 33 do not decode: 33 records do not fill"
     ),
+    "more records than it says": Row(spoiled(record(0) * 3, 2), "the records from offset 1 to 2 do not decode"),
     "two thousand million records in few bytes": Row(
         spoiled(record(0), 2**31 - 1), f"the records from offset 1 to {2**31 - 1} do not decode"
     ),

@@ -154,6 +154,17 @@ def test_what_cannot_be_right_is_refused_by_name(options, complaint):
     assert complaint in str(caught.value)
 
 
+def test_offsets_must_name_every_partition_and_no_other():
+    with pytest.raises(ReplogError, match="it names flights-0; there are flights-0 flights-1"):
+        Bound("startingOffsets", each={A: 5}).of([A, B])
+
+
+@pytest.mark.parametrize("text", ["{}", "[1]", '{"flights":0}', '{"flights":["0"]}', '{"flights":[-1]}', "flights"])
+def test_an_assignment_is_json_of_topics_and_partitions(text):
+    with pytest.raises(ReplogError, match="give JSON such as"):
+        source_options({**SERVERS, "assign": text}, streaming=False)
+
+
 @pytest.mark.parametrize(("text", "complaint"), [(" ", "match every topic"), ("a(", "not a regular expression")])
 def test_a_pattern_that_cannot_be_meant_is_refused(text, complaint):
     with pytest.raises(ReplogError, match=complaint):
@@ -253,6 +264,8 @@ def test_a_checkpoint_is_what_sparks_kafka_source_writes_and_the_topics_ids():
     assert at.to_json() == {"flights": {"0": 5, "1": 0}, "@topicIds": {"flights": "0a"}}
     assert StreamOffset.from_json(at.to_json()) == at
     assert StreamOffset.from_json({"flights": {"0": 5}}) == ({A: 5}, {})
+    assert at.same_topic("flights", StreamOffset({A: 5}, {})), "one whose id is not known is taken for it"
+    assert not at.same_topic("flights", StreamOffset({A: 5}, {"flights": "0b"}))
 
 
 @pytest.mark.parametrize(

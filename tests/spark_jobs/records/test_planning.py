@@ -11,6 +11,7 @@ A, B, C = (TopicPartition("t", number) for number in range(3))
 
 def test_a_limit_is_shared_in_proportion_to_the_backlogs():
     assert limited({A: 0, B: 100}, {A: 100, B: 400}, 200) == {A: 50, B: 250}
+    assert limited({A: 0, B: 7}, {A: 100, B: 7}, 100) == {A: 100, B: 7}, "one that is not reached limits nothing"
 
 
 def test_a_small_partition_is_not_starved_by_a_large_one():

@@ -112,8 +112,9 @@ async def test_records_are_on_their_way_while_the_next_ones_are_waited_for(clust
     assert seen == [1, 2, 3]
 
 
-async def test_a_failure_names_the_partition_and_the_cause(cluster):
+async def test_a_failure_names_the_partition_and_the_cause_and_nothing_to_write_is_none(cluster):
     await cluster.start_broker(1)
+    assert await write(cluster, columns_of("value binary"), topic="t") == Written(0)
     await cluster.create_topic("t", replication_factor=1, max_message_bytes="100")
     with pytest.raises(DeliveryFailed, match=r"t-0: .*max\.message\.bytes"):
         await write(cluster, columns_of("value binary"), table(value=[b"x", bytes(200), b"y"]), topic="t")

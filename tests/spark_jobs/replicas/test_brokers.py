@@ -93,7 +93,7 @@ async def test_a_running_broker_tells_what_its_directory_tells(cluster):
         assert remote[name] == value, name
 
 
-async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster):
+async def test_a_broker_says_who_leads_and_what_else_it_is_assigned_does_not_go_with_a_segment(cluster):
     store = await filled(cluster, batches=3)
     source = BatchesSource({"bootstrap.servers": store.address})
     reader = await asyncio.to_thread(source.reader, StructType())
@@ -102,6 +102,14 @@ async def test_what_else_a_broker_is_assigned_does_not_go_with_a_segment(cluster
     assert [work.segment.store for work in partition.work] == [BrokerStore(1, store.address, ())]
     (rows,) = await asyncio.to_thread(lambda: list(reader.read(partition)))
     assert rows.num_rows == 3
+    hosted = cluster.brokers[1].manager.replicas.hosted[TP]
+    since = hosted.leader_epoch
+    (files,) = await asyncio.to_thread(store.partitions, frozenset())
+    told = await asyncio.to_thread(describe, files)
+    assert (told.log_start, told.high_watermark, told.log_end, told.fault) == (0, 6, 6, None)
+    assert told.leads is not None
+    assert told.leader_epoch is not None
+    assert since <= told.leader_epoch <= hosted.leader_epoch  # it may be elected again at any time
 
 
 async def test_a_segment_that_goes_while_it_is_read_vanished(cluster):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from replog.log.formats.batch import iterate_batches
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT, OffsetCheckpoint
 from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
 from replog.log.offsets import AppendOrigin
@@ -104,6 +105,15 @@ def test_a_hole_above_what_was_cleaned_is_one(tmp_path, offset, first):
     cut_out(tmp_path / "t-0", offset)
     gaps = {(fault.first, fault.last) for fault in faults(listed(tmp_path)) if fault.fault == "GAP"}
     assert gaps == {(first, offset + 2)}
+
+
+def test_a_hole_that_begins_below_is_told_from_where_compaction_ends(tmp_path):
+    replica(tmp_path)
+    log = max(path for path in (tmp_path / "t-0").glob("*.log") if int(path.stem) < MIDDLE).read_bytes()
+    cut_out(tmp_path / "t-0", max(header.base_offset for _, header in iterate_batches(log)))
+    cut_out(tmp_path / "t-0", MIDDLE)
+    gaps = {(fault.first, fault.last) for fault in faults(listed(tmp_path)) if fault.fault == "GAP"}
+    assert gaps == {(MIDDLE, MIDDLE + 2)}
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

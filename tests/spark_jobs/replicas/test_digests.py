@@ -64,6 +64,17 @@ def test_an_aligned_offset_within_a_batch_has_what_ends_before_it(cluster):
     assert max(points(cluster, [END + 9])) == END - 1  # nothing is said of offsets that are not there yet
 
 
+def test_an_empty_sealed_segment_is_a_gap_with_or_without_digest_indexes(cluster):
+    second, third = segments(cluster)[1:3]
+    (cluster.path(1, "t") / f"{second.base:020d}.log").write_bytes(b"")
+    for _ in range(2):
+        items = [item for segment in segments(cluster) for item in digest_points(segment, [], entries=False)]
+        gaps = [(item.first, item.last) for item in items if isinstance(item, FileFault) and item.fault == "GAP"]
+        assert gaps == [(second.base, third.base - 1)], items
+        for path in cluster.path(1, "t").glob(f"*{DIGEST_SUFFIX}"):
+            path.unlink()
+
+
 def test_segments_that_overlap_have_offsets_that_come_twice(cluster):
     second, third = segments(cluster)[1:3]
     index = cluster.path(1, "t") / f"{second.base:020d}{DIGEST_SUFFIX}"

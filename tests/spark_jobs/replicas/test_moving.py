@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint, write_entries
+from replog.log.formats.checkpoint import (
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    OffsetCheckpoint,
+    write_entries,
+)
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
@@ -79,6 +84,17 @@ def test_a_segment_that_a_cleaning_has_grown_since_it_was_listed_vanished(cluste
     before = replace(first, next_base=first.next_base - 2)
     assert classes(list(check_segment(before, 0, crc=True))) == ["REPEATED"]
     assert classes(looked(before)) == ["VANISHED"]
+
+
+def test_epochs_below_a_log_start_that_moved_are_no_lie(cluster):
+    """EP-5: what lies below the log start has no entry in the checkpoint any more."""
+    cluster.build(1, "t", epochs=lambda number: 1 + number // 4)
+    first = segments(cluster)[0]
+    write_entries(cluster.path(1, "t") / "leader-epoch-checkpoint", [(2, 10)])
+    OffsetCheckpoint(cluster.directories[1] / LOG_START_CHECKPOINT).write({TP: 10})
+    faults = [item for item in looked(first) if isinstance(item, FileFault)]
+    assert "VANISHED" in [item.fault for item in faults]
+    assert all(item.last >= 10 for item in faults if item.fault == "EPOCH_CACHE_LIE"), faults
 
 
 def test_where_no_orderly_stop_noted_the_log_start_it_may_be_where_the_epochs_begin(cluster):
