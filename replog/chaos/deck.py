@@ -8,13 +8,13 @@ from replog.chaos.world import ChaosWorld
 
 TOGETHER_EVERY = 3
 
-Deed = Callable[[ChaosWorld, random.Random], Awaitable[str]]
+Action = Callable[[ChaosWorld, random.Random], Awaitable[str]]
 """Makes a fault, lets it last, and says what it did; the run repairs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    deed: Deed
+    action: Action
     on_a_volume: bool  # only one at a time, otherwise records could be lost that only two disks have
     alone: bool  # no other fault at the same time
 
@@ -22,13 +22,13 @@ class Fault:
 FAULTS: dict[str, Fault] = {}
 
 
-def fault(name: str, *, on_a_volume: bool = False, alone: bool = False) -> Callable[[Deed], Deed]:
+def fault(name: str, *, on_a_volume: bool = False, alone: bool = False) -> Callable[[Action], Action]:
     """Register a coroutine that makes the fault `name`."""
 
-    def register(deed: Deed) -> Deed:
+    def register(action: Action) -> Action:
         assert name not in FAULTS, name
-        FAULTS[name] = Fault(deed, on_a_volume, alone)
-        return deed
+        FAULTS[name] = Fault(action, on_a_volume, alone)
+        return action
 
     return register
 

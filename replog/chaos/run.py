@@ -54,10 +54,10 @@ class Run:
             short = strain(self._began_with, self._world.account())
             if not (short or isinstance(error, Starved)):
                 raise AssertionError(str(error)) from error
-            self._judge_so_far()
+            self._check_so_far()
             raise Starved(f"{error}; {short}") from error
 
-    def _judge_so_far(self) -> None:
+    def _check_so_far(self) -> None:
         """Check what clients have seen so far. They are paused meanwhile, otherwise one might read a record whose send
         is not in the notes yet."""
         for client in CLIENTS:
@@ -78,15 +78,15 @@ class Run:
         self._until = time.monotonic() + self._seconds
         while time.monotonic() < self._until:
             await self._hurt_and_mend((self._only,) if self._only else next(names))
-        await self._judge()
+        await self._check()
 
     async def _hurt_and_mend(self, names: Sequence[str]) -> None:
         begun, self._began_with = time.monotonic(), self._world.account()
-        deeds = [FAULTS[name].deed(self._world, random.Random(self._rng.getrandbits(64))) for name in names]
-        name, story = " + ".join(names), "; ".join(await asyncio.gather(*deeds))
+        actions = [FAULTS[name].action(self._world, random.Random(self._rng.getrandbits(64))) for name in names]
+        name, story = " + ".join(names), "; ".join(await asyncio.gather(*actions))
         mended = time.monotonic()
         if mended >= self._until:  # the last fault is also checked before it is mended
-            self._judge_so_far()
+            self._check_so_far()
         await self._world.mend()
         await self._world.wait_until_in_sync()
         in_sync = time.monotonic()
@@ -111,7 +111,7 @@ class Run:
                 raise AssertionError(str(starved)) from starved
             raise
 
-    async def _judge(self) -> None:
+    async def _check(self) -> None:
         await self._stop(*CLIENTS)
         self._notes.gather()
         history = self._notes.history

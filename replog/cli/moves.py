@@ -199,15 +199,15 @@ class Nearing:
             if broker in gone:
                 self._before.pop(broker, None)
                 waits = f"broker {broker}, to which {_named(its)} should move, does not serve"
-                self._tell(broker, f"{waits}: start it, or move elsewhere")
+                self._report(broker, f"{waits}: start it, or move elsewhere")
             elif point is not None and (before is None or point.is_nearer(before)):
                 self._before[broker] = point
                 self._held.pop(broker, None)
             elif point is not None and before is not None and now_s - before.at_s >= STILL_S:
                 self._before[broker] = point  # otherwise the user would be told at every look
-                self._tell(broker, _why(broker, its, before, point) + by_hand(topics, brokers, "; "))
+                self._report(broker, _why(broker, its, before, point) + by_hand(topics, brokers, "; "))
 
-    def _tell(self, broker: int, words: str) -> None:
+    def _report(self, broker: int, words: str) -> None:
         if self._held.get(broker) != words:
             self._held[broker] = words
             note(words)

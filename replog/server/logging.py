@@ -97,7 +97,7 @@ def configure(
     )
 
 
-def tell_each(tell: Callable[..., object], event: str, rows: Sequence[Mapping[str, object]]) -> None:
+def log_each(tell: Callable[..., object], event: str, rows: Sequence[Mapping[str, object]]) -> None:
     """Log a line for each of the first rows, and how many more there are."""
     for row in rows[:LINES]:
         tell(event, **row)

@@ -109,12 +109,12 @@ class Simulation:
                     raise Violation("loop", f"a step may take {limit_ms:g} ms; it took {kernel.loop.too_long}")
                 story.result()
             except Violation as violation:
-                outcome.invariant, outcome.text = violation.invariant, self._told(violation)
+                outcome.invariant, outcome.text = violation.invariant, self._described(violation)
             except Stuck as error:
-                outcome.invariant, outcome.text = "stuck", self._told(Violation("stuck", str(error)))
+                outcome.invariant, outcome.text = "stuck", self._described(Violation("stuck", str(error)))
             except Exception:  # noqa: BLE001 (a defect of the simulation or of a check: the other seeds go on)
                 outcome.invariant = "defect"
-                outcome.text = self._told(Violation("defect", traceback.format_exc()))
+                outcome.text = self._described(Violation("defect", traceback.format_exc()))
             finally:
                 kernel.loop.on_step.clear()
                 self.trace.end()
@@ -188,7 +188,7 @@ class Simulation:
                 finally:
                     await admin.close()
 
-    def _told(self, violation: Violation) -> str:
+    def _described(self, violation: Violation) -> str:
         """Return a text with all that a reader needs: what was seen, the events before, and how to replay it."""
         about = dict.fromkeys(re.findall(r"\bt\d-\d\b|\bbroker-\d+\b", str(violation)))
         events = self.trace.lines(about, RELEVANT_EVENTS)

@@ -35,7 +35,7 @@ LINES = {
     "replog/log_tools": 2_536,
     "replog/metadata": 880,
     "replog/purgatory": 140,
-    "replog/rpc": 6_566,
+    "replog/rpc": 6_568,
     "replog/server": 9_925,
     "replog/simulator": 8_855,
     "spark_jobs": 1_220,

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from replog.chaos.deck import Deed, fault
+from replog.chaos.deck import Action, fault
 from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
 
 
@@ -16,10 +16,10 @@ async def fill(world: ChaosWorld, rng: random.Random) -> str:
     return await world.lasting(rng, f"{broker}'s disk full")
 
 
-def _frozen(names: Sequence[str]) -> Deed:
+def _frozen(names: Sequence[str]) -> Action:
     """Freeze the disk of one of these processes."""
 
-    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+    async def action(world: ChaosWorld, rng: random.Random) -> str:
         name = rng.choice(names)
         await asyncio.to_thread(world.volumes[name].freeze)
         try:
@@ -27,7 +27,7 @@ def _frozen(names: Sequence[str]) -> Deed:
         finally:
             world.volumes[name].thaw()
 
-    return deed
+    return action
 
 
 fault("freeze a disk", on_a_volume=True)(_frozen(BROKERS))

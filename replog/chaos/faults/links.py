@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 
 from replog.chaos.client import ASSIGNED
-from replog.chaos.deck import Deed, fault
+from replog.chaos.deck import Action, fault
 from replog.chaos.network import Ends, both_ways
 from replog.chaos.switch import Rule
 from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, MACHINES, SERVERS, ChaosWorld
@@ -22,24 +22,24 @@ async def _a_leader(world: ChaosWorld, rng: random.Random) -> str:
     return await world.leader(rng.choice(ASSIGNED)) or rng.choice(BROKERS)
 
 
-def _between_two(rule: Rule, story: str) -> Deed:
+def _between_two(rule: Rule, story: str) -> Action:
     """Apply a rule to the link of two servers, in both directions."""
 
-    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+    async def action(world: ChaosWorld, rng: random.Random) -> str:
         a, b = rng.sample(SERVERS, 2)
         return await _hold(world, rng, both_ways([a], [b]), rule, story.format(a, b))
 
-    return deed
+    return action
 
 
-def _apart_from(others: Iterable[str], rule: Rule, story: str) -> Deed:
+def _apart_from(others: Iterable[str], rule: Rule, story: str) -> Action:
     """Apply a rule to a leader's links to these machines, in both directions."""
 
-    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+    async def action(world: ChaosWorld, rng: random.Random) -> str:
         broker = await _a_leader(world, rng)
         return await _hold(world, rng, both_ways([broker], others), rule, story.format(broker))
 
-    return deed
+    return action
 
 
 fault("cut a link")(_between_two(SILENT, "nothing between {} and {}"))

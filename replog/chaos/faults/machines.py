@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from replog.chaos.client import ASSIGNED
-from replog.chaos.deck import Deed, fault
+from replog.chaos.deck import Action, fault
 from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
 from replog.client import Admin, ElectionType
 
@@ -17,21 +17,21 @@ NO_FAKETIME = "" if FAKETIME else "libfaketimeMT.so.1 of the faketime package is
 Hurt = Callable[[ChaosWorld, str], None]
 
 
-def _one(hurt: Hurt, name: str | None, story: str) -> Deed:
+def _one(hurt: Hurt, name: str | None, story: str) -> Action:
     """Hurt this process, or, without a name, a broker that leads some partition."""
 
-    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+    async def action(world: ChaosWorld, rng: random.Random) -> str:
         victim = name or await world.leader(rng.choice(ASSIGNED)) or BROKERS[0]
         await asyncio.to_thread(hurt, world, victim)
         return await world.lasting(rng, f"{victim} {story}")
 
-    return deed
+    return action
 
 
-def _two(hurt: Hurt, between_s: tuple[float, float], story: str) -> Deed:
+def _two(hurt: Hurt, between_s: tuple[float, float], story: str) -> Action:
     """Hurt two brokers, one soon after the other."""
 
-    async def deed(world: ChaosWorld, rng: random.Random) -> str:
+    async def action(world: ChaosWorld, rng: random.Random) -> str:
         first, second = rng.sample(BROKERS, 2)
         later_s = rng.uniform(*between_s)
         await asyncio.to_thread(hurt, world, first)
@@ -39,7 +39,7 @@ def _two(hurt: Hurt, between_s: tuple[float, float], story: str) -> Deed:
         await asyncio.to_thread(hurt, world, second)
         return await world.lasting(rng, f"{first} and, {later_s:.1f} s later, {second} {story}")
 
-    return deed
+    return action
 
 
 fault("kill a broker")(_one(ChaosWorld.kill, None, "killed, down"))

@@ -63,7 +63,7 @@ from replog.server.broker.replication.replica_fetcher import FetcherManager, Rep
 from replog.server.broker.replication.replica_service import ReplicaService
 from replog.server.broker.traffic import RECOVERY
 from replog.server.clock import Clock
-from replog.server.logging import tell_each
+from replog.server.logging import log_each
 from replog.server.metrics.process import Room
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
@@ -178,7 +178,7 @@ class Broker:
         for path, error in logs.offline.items():
             _log_offline(path, error)
         failed = [{"partition": str(tp), "reason": error.message} for tp, error in logs.failed.items()]
-        tell_each(log.error, "replica offline, to be tried again", failed)
+        log_each(log.error, "replica offline, to be tried again", failed)
         broker_epoch = await self._lifecycle.register(
             self._image.cluster_id,
             self._listening.address,
@@ -219,7 +219,7 @@ class Broker:
         self._spawn(Reopening(self.manager, logs, roles, self._placed, again).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._listening.set_serving(True)
-        await self._tell_ready()
+        await self._report_ready()
         log.info(
             "serving",
             broker=config.node_id,
@@ -268,11 +268,11 @@ class Broker:
             await self._roles.apply(records, is_all=is_all)
             if any(record.WhichOneof("value") == "partition" and record.partition.leader < 0 for record in records):
                 self._lifecycle.report_soon()  # the election may wait for the log ends here
-            await self._tell_ready()
+            await self._report_ready()
         except Exception as error:  # noqa: BLE001 (whatever has failed, the change does not come again)
             self._fail(error)
 
-    async def _tell_ready(self) -> None:
+    async def _report_ready(self) -> None:
         """Tell health checks whether another broker may be restarted, as far as this one is concerned."""
         running = self._lifecycle.standing.state is BrokerState.RUNNING
         await self._listening.set_serving(running and not self._image.index.behind_on(self.config.node_id), READY)

@@ -65,7 +65,7 @@ class ControllerServer:
             self._only = new_controller()
         else:
             assert isinstance(store, EtcdStore)
-            self._terms = Terms(store, election, new_controller, self._tell_whether_it_decides)
+            self._terms = Terms(store, election, new_controller, self._report_role)
         self._server = transport.listen(config.listeners)
         handlers = OfOneTerm(config, lambda: self.controller)
         self._server.add(methods.CONTROLLER, handlers, lambda *denial: self.controller.audit.denied(*denial))
@@ -111,17 +111,17 @@ class ControllerServer:
         self.address = await self._server.start()
         await self._server.set_serving(True)
         if self._terms is not None:
-            await self._tell_whether_it_decides(False)
+            await self._report_role(False)
             self._running = asyncio.create_task(self._terms.run(), name="terms")
-        self._telling = for_good(self._tell_when_behind(), "tell when behind")
+        self._telling = for_good(self._report_when_behind(), "tell when behind")
         log.info("controller listening", address=self.address)
 
-    async def _tell_whether_it_decides(self, decides: bool) -> None:
+    async def _report_role(self, decides: bool) -> None:
         """Report a standby as healthy, otherwise it would be stopped or waited for; its service serves nobody."""
         if not self._is_behind.is_set():
             await self._server.set_serving(decides, methods.CONTROLLER.full_name)
 
-    async def _tell_when_behind(self) -> None:
+    async def _report_when_behind(self) -> None:
         """Report a controller that is behind as not serving. Its process stays: to start it again mends nothing."""
         await self._is_behind.wait()
         await self._server.set_serving(False, "", methods.CONTROLLER.full_name)

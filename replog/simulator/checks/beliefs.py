@@ -31,7 +31,7 @@ def check_beliefs(partition: PartitionLedger, leader: SeenReplica) -> None:
             and replica.epoch == leader.epoch
             and replica.broker_epoch == known.broker_epoch
             and known.log_end_offset > leader.start  # below it the leader has nothing to compare with
-            and partition.lacks(replica, known.log_end_offset, leader.chain)
+            and partition.is_incomplete(replica, known.log_end_offset, leader.chain)
         ):
             partition.fail(
                 "ST-7",

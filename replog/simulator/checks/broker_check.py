@@ -233,7 +233,7 @@ def _check_leader(
 def _note_losses(partition: PartitionLedger, before: SeenReplica, replica: SeenReplica) -> None:
     """Excuse what is missing until it has been copied again, if a disk lost something or refused the last write. A
     killed process by itself loses nothing."""
-    if (replica.losses > before.losses or before.failed) and partition.lacks(replica, before.end, before.chain):
+    if (replica.losses > before.losses or before.failed) and partition.is_incomplete(replica, before.end, before.chain):
         replica.lost_below = before.end
     if before.lost_below > before.end:
         replica.lost_below = max(replica.lost_below, before.lost_below)

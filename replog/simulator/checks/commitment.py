@@ -37,7 +37,7 @@ def _expose(partition: PartitionLedger, replica: SeenReplica, epoch: int) -> Non
     partition.highest_of_epoch[epoch] = max(high_watermark, partition.highest_of_epoch.get(epoch, 0))
     end = partition.bounded(high_watermark, epoch)
     known = min(end, partition.committed_end)
-    if partition.lacks(replica, known, partition.committed):
+    if partition.is_incomplete(replica, known, partition.committed):
         partition.fail(
             "INV-11",
             f"leader {replica.broker_id} of epoch {epoch} exposes up to {high_watermark}, where its log is another "
@@ -75,7 +75,7 @@ def _check_follower(partition: PartitionLedger, replica: SeenReplica, *, told: b
             f"follower {replica.broker_id}'s high watermark rose to {high_watermark} in epoch {epoch}, whose leader "
             f"had {of_epoch} at most",
         )
-    if partition.lacks(replica, partition.bounded(high_watermark, epoch), partition.committed):
+    if partition.is_incomplete(replica, partition.bounded(high_watermark, epoch), partition.committed):
         partition.fail(
             "INV-10",
             f"follower {replica.broker_id}'s high watermark rose to {high_watermark}, where its log is another than "
@@ -93,7 +93,7 @@ def take_leadership(partition: PartitionLedger, replica: SeenReplica) -> None:
         lose_uncleanly(partition, epoch, replica)
         return
     end = partition.bounded(partition.committed_at_election.get(epoch, 0), epoch)
-    if partition.lacks(replica, end, partition.committed):
+    if partition.is_incomplete(replica, end, partition.committed):
         partition.fail(
             "INV-11",
             f"broker {replica.broker_id} begins to lead in epoch {epoch} without what was committed below {end} when "

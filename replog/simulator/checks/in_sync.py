@@ -24,7 +24,9 @@ def check_somebody_has_all(partition: PartitionLedger) -> None:
     state, end = partition.state, partition.committed_end
     if state is None or partition.deleted or state.isr or state.elr:
         return
-    if all(partition.lacks(partition.replicas.get(member), end, partition.committed) for member in state.replicas):
+    if all(
+        partition.is_incomplete(partition.replicas.get(member), end, partition.committed) for member in state.replicas
+    ):
         partition.fail("INV-11", f"no replica has all that was committed below {end}")
 
 
@@ -39,10 +41,10 @@ def _check_recorded(partition: PartitionLedger, leaders: list[SeenReplica]) -> N
     end, committed = partition.committed_end, partition.committed
     for member in state.isr:
         replica = partition.replicas.get(member)
-        if partition.lacks(replica, end, committed):
+        if partition.is_incomplete(replica, end, committed):
             _fail_member(partition, member, leaders)
     for member in state.elr:
-        if partition.lacks(partition.replicas.get(member), end, committed):
+        if partition.is_incomplete(partition.replicas.get(member), end, committed):
             partition.fail("INV-22", f"eligible leader {member} lacks a record below {end}, which was exposed")
     for leader in leaders:
         if leader.epoch == state.leader_epoch and not leader.maximal_isr.issuperset(state.isr):
@@ -58,7 +60,7 @@ def _fail_member(partition: PartitionLedger, member: int, leaders: list[SeenRepl
     state, replica = partition.state, partition.replicas.get(member)
     for leader in leaders:
         exposed = partition.bounded(leader.high_watermark, leader.epoch)
-        if not partition.lacks(replica, exposed, leader.chain):
+        if not partition.is_incomplete(replica, exposed, leader.chain):
             continue
         short = state is not None and leader.epoch == state.leader_epoch
         partition.fail(
@@ -92,7 +94,7 @@ def _check_own_view(partition: PartitionLedger, leader: SeenReplica) -> None:
         replica, end = partition.replicas.get(member), high_watermark
         if replica is not None and replica.lost_below > replica.end:
             end = min(end, replica.end)
-        if end > leader.start and partition.lacks(replica, end, leader.chain):
+        if end > leader.start and partition.is_incomplete(replica, end, leader.chain):
             partition.fail(
                 "INV-5",
                 f"broker {member}, in the ISR as leader {leader.broker_id} of epoch {leader.epoch} knows it, lacks a "

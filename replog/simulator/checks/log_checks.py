@@ -150,7 +150,7 @@ def follow_move(partition: PartitionLedger, replica: SeenReplica) -> None:
     leads = replica.hosted.leader is not None
     rose = leads and new.high_watermark > old.high_watermark and new.last_stable_offset >= old.last_stable_offset
     if _log(old) != _log(new) or not (rose or _bounds(old) == _bounds(new)):
-        partition.fail("7.7", f"broker {replica.broker_id} had {_told(old)}, and after its move has {_told(new)}")
+        partition.fail("7.7", f"broker {replica.broker_id} had {_shown(old)}, and after its move has {_shown(new)}")
     before = replica.chain.batches[replica.chain.slot_from(new.log_start_offset) :]
     replica.take_log(new)
     follow_log(partition, replica)
@@ -167,7 +167,7 @@ def _bounds(log: Log) -> object:
     return log.last_stable_offset, log.high_watermark
 
 
-def _told(log: Log) -> str:
+def _shown(log: Log) -> str:
     return (
         f"start {log.log_start_offset}, LSO {log.last_stable_offset}, HW {log.high_watermark}, "
         f"end {log.log_end_offset}, epochs {log.epochs.entries}"

@@ -66,7 +66,7 @@ class PartitionLedger:
             (kept for unclean, kept in self.unclean.items() if unclean > epoch and kept < offset), default=offset
         )
 
-    def lacks(self, replica: SeenReplica | None, end: int, chain: Chain) -> bool:
+    def is_incomplete(self, replica: SeenReplica | None, end: int, chain: Chain) -> bool:
         """Return True if the replica has not every record of `chain` below `end`, or has another in a place.
 
         Records below its log start do not count. In compacted logs only the end offsets are compared."""

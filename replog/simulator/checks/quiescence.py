@@ -44,7 +44,7 @@ def check_quiescence(brokers: Mapping[int, Broker], partitions: Iterable[Partiti
         for member in state.isr:
             replica = partition.replicas[member]
             _check_files(partition, replica)
-            if partition.lacks(replica, leader.end, leader.chain):
+            if partition.is_incomplete(replica, leader.end, leader.chain):
                 partition.fail("INV-21", f"broker {member}'s log is not that of leader {leader.broker_id}")
 
 

@@ -72,7 +72,7 @@ class Member(ABC):
             how = "ended"
         except ReplogError as error:
             how = f"failed: {error}"
-            self._judge_failure(error)
+            self._check_failure(error)
         except Exception as error:  # noqa: BLE001 (a real process would end with a traceback)
             how = f"crashed: {error!r}"
             self.kernel.trace.defect("the process crashed", {}, error)
@@ -116,7 +116,7 @@ class Member(ABC):
     def _release(self) -> None:  # noqa: B027 (some hold nothing)
         """Let go of what a dead process held."""
 
-    def _judge_failure(self, error: ReplogError) -> None:  # noqa: B027 (most have every reason)
+    def _check_failure(self, error: ReplogError) -> None:  # noqa: B027 (most have every reason)
         """Note a defect if the process had no reason to end like this."""
 
 
@@ -157,7 +157,7 @@ class BrokerMember(Member):
     def _release(self) -> None:
         self.broker = None
 
-    def _judge_failure(self, error: ReplogError) -> None:
+    def _check_failure(self, error: ReplogError) -> None:
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR and not self.disk_trouble:
             self.kernel.trace.defect("stopped because of a disk that is sound", {}, error)
 
@@ -211,7 +211,7 @@ class ControllerMember(Member):
         self._store = FailingStore(self.other_store or config.metadata_log_dir, self)
         return ControllerServer(config, StoreInThread(self._store), kernel.transport(), self.clock, rng)
 
-    def exchange(self, store: Path | None) -> None:
+    def replace_store(self, store: Path | None) -> None:
         """Kill it; its next start uses that store. None: its own."""
         self.other_store = store
         self.kill()
@@ -226,7 +226,7 @@ class ControllerMember(Member):
 
         await serve_controller(server, work(), self._told_to_stop)
 
-    def _judge_failure(self, error: ReplogError) -> None:
+    def _check_failure(self, error: ReplogError) -> None:
         if self.config.metadata_store == "etcd" and error.code is ErrorCode.NOT_CONTROLLER:
             self.kernel.trace.defect("stopped, and might have followed", {}, error)
 

@@ -214,7 +214,7 @@ class SimulatedCluster:
             controller.store_fails = False
             controller.die_at_commit = ""
             if controller.other_store is not None:
-                controller.exchange(None)
+                controller.replace_store(None)
         self.kernel.disk.heal(CONTROLLER)
         for member in self.members.values():
             self.kernel.disk.heal(member.name)

@@ -4,7 +4,7 @@ with its clients, which is the hardest case for a follower that searches where l
 import asyncio
 
 from replog.simulator.cluster.members import BrokerMember
-from replog.simulator.faults.nemesis import Ends, Nemesis, NotNow, both_ways, deed
+from replog.simulator.faults.nemesis import Ends, Nemesis, NotNow, both_ways, fault
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import SESSION_MS, FaultKind
 from replog.simulator.runtime.loop import until
@@ -24,32 +24,32 @@ def _a_link(n: Nemesis) -> Ends:
     return (a, b) if n.rng.random() < 0.5 else (b, a)
 
 
-@deed(FaultKind.CUT_LINK)
+@fault(FaultKind.CUT_LINK)
 async def cut_link(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
     await n.cut_for_a_while(kind, [(a, b), (b, a)], a=a, b=b)
 
 
-@deed(FaultKind.CUT_ONE_WAY)
+@fault(FaultKind.CUT_ONE_WAY)
 async def cut_one_way(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
     await n.cut_for_a_while(kind, [(a, b)], source=a, to=b)
 
 
-@deed(FaultKind.ISOLATE_BROKER)
+@fault(FaultKind.ISOLATE_BROKER)
 async def isolate_broker(n: Nemesis, kind: FaultKind) -> None:
     name = n.running_broker().name
     await n.cut_for_a_while(kind, both_ways([name], _everyone(n)), broker=name)
 
 
-@deed(FaultKind.ISOLATE_FROM_CONTROLLER)
+@fault(FaultKind.ISOLATE_FROM_CONTROLLER)
 async def isolate_from_controller(n: Nemesis, kind: FaultKind) -> None:
     """A leader keeps its followers, and is deposed without hearing of it."""
     name = n.leader(n.partition()).name
     await n.cut_for_a_while(kind, both_ways([name], [CONTROLLER]), broker=name)
 
 
-@deed(FaultKind.ISOLATE_BYSTANDER)
+@fault(FaultKind.ISOLATE_BYSTANDER)
 async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
     """A leader dies, and a broker without the controller goes on naming it to clients."""
     tp = n.partition()
@@ -70,7 +70,7 @@ async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
         killing.cancel()
 
 
-@deed(FaultKind.ISOLATE_FROM_BROKERS)
+@fault(FaultKind.ISOLATE_FROM_BROKERS)
 async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
     """A leader keeps its session, and loses its followers."""
     name = n.leader(n.partition()).name
@@ -78,7 +78,7 @@ async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
     await n.cut_for_a_while(kind, both_ways([name], others), broker=name)
 
 
-@deed(FaultKind.SPLIT)
+@fault(FaultKind.SPLIT)
 async def split(n: Nemesis, kind: FaultKind) -> None:
     """The hosts are in two groups that do not hear each other; sometimes one or two hosts hear both."""
     names = _everyone(n)
@@ -89,14 +89,14 @@ async def split(n: Nemesis, kind: FaultKind) -> None:
     await n.cut_for_a_while(kind, both_ways(left, right), left=left, right=right)
 
 
-@deed(FaultKind.BREAK_CONNECTIONS)
+@fault(FaultKind.BREAK_CONNECTIONS)
 async def break_connections(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
     n.begin(kind, a=a, b=b)
     n.kernel.network.break_connections(a, b)
 
 
-@deed(FaultKind.FALSE_ALARM)
+@fault(FaultKind.FALSE_ALARM)
 async def false_alarm(n: Nemesis, kind: FaultKind) -> None:
     """The controller loses a live broker's stream, sometimes repeatedly, and a probe says that no process is there."""
     name = n.running_broker().name
@@ -109,13 +109,13 @@ async def false_alarm(n: Nemesis, kind: FaultKind) -> None:
     n.kernel.network.liars.discard(name)
 
 
-@deed(FaultKind.SLOW_LINK)
+@fault(FaultKind.SLOW_LINK)
 async def slow_link(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
     await _slow(n, kind, a, b, n.rng.choice((0.05, 0.5, 2.0)) * n.rng.random())
 
 
-@deed(FaultKind.SLOW_FOLLOWER)
+@fault(FaultKind.SLOW_FOLLOWER)
 async def slow_follower(n: Nemesis, kind: FaultKind) -> None:
     """A fetch takes a little less or more time than a follower may lag."""
     tp = n.partition()
@@ -123,7 +123,7 @@ async def slow_follower(n: Nemesis, kind: FaultKind) -> None:
     await _slow(n, kind, follower, leader, LAG_MS / 1000 * n.rng.uniform(0.3, 1.1))
 
 
-@deed(FaultKind.SLOW_METADATA)
+@fault(FaultKind.SLOW_METADATA)
 async def slow_metadata(n: Nemesis, kind: FaultKind) -> None:
     """A broker learns late who leads and what became of its proposals, while its own heartbeats come in time."""
     name = n.running_broker().name
@@ -134,7 +134,7 @@ async def _slow(n: Nemesis, kind: FaultKind, a: str, b: str, delay_s: float) -> 
     await n.slow_for_a_while(kind, a, b, (delay_s * 800, delay_s * 1200), a=a, b=b, delay_s=round(delay_s, 6))
 
 
-@deed(FaultKind.DUEL)
+@fault(FaultKind.DUEL)
 async def duel(n: Nemesis, kind: FaultKind) -> None:
     """A leader loses the other brokers and the controller, while its clients still write to it; then it comes back, and
     the next leader is cut off. Often only two stay eligible, so that each log gets epochs that the other does not have

@@ -14,7 +14,7 @@ from replog.server.controller.formatting import format_cluster
 from replog.server.controller.restoring import VERSIONS_AHEAD, restore
 from replog.server.controller.sqlite_store import DATABASE_NAME, SqliteStore, create_store
 from replog.simulator.cluster.members import ETCD, ControllerMember
-from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
+from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, fault
 from replog.simulator.profiles import FaultKind
 
 WRITTEN_S = 1.0  # a file that was written this long ago is durable
@@ -26,14 +26,14 @@ def _running(n: Nemesis) -> ControllerMember:
     return n.cluster.controller_member
 
 
-@deed(FaultKind.KILL_CONTROLLER, FaultKind.STOP_CONTROLLER, FaultKind.STOP_ETCD)
+@fault(FaultKind.KILL_CONTROLLER, FaultKind.STOP_CONTROLLER, FaultKind.STOP_ETCD)
 async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
     member = n.running(n.cluster.etcd if kind is FaultKind.STOP_ETCD else n.cluster.controller_member)
     n.begin(kind)
     member.stop() if kind is FaultKind.STOP_CONTROLLER else member.kill()
 
 
-@deed(FaultKind.KILL_CONTROLLER_BEFORE_COMMIT, FaultKind.KILL_CONTROLLER_AFTER_COMMIT)
+@fault(FaultKind.KILL_CONTROLLER_BEFORE_COMMIT, FaultKind.KILL_CONTROLLER_AFTER_COMMIT)
 async def kill_at_a_commit(n: Nemesis, kind: FaultKind) -> None:
     """Before a commit the decision is lost; after it the decision is durable, and its caller gets no answer."""
     member = _running(n)
@@ -41,25 +41,25 @@ async def kill_at_a_commit(n: Nemesis, kind: FaultKind) -> None:
     member.die_at_commit = "before" if kind is FaultKind.KILL_CONTROLLER_BEFORE_COMMIT else "after"
 
 
-@deed(FaultKind.PAUSE_CONTROLLER, FaultKind.PAUSE_ETCD)
+@fault(FaultKind.PAUSE_CONTROLLER, FaultKind.PAUSE_ETCD)
 async def pause(n: Nemesis, kind: FaultKind) -> None:
     member = n.running(n.cluster.etcd if kind is FaultKind.PAUSE_ETCD else n.cluster.controller_member)
     await n.lasting(kind, member.pause, partial(member.resume, member.process))
 
 
-@deed(FaultKind.CUT_FROM_ETCD)
+@fault(FaultKind.CUT_FROM_ETCD)
 async def cut_from_etcd(n: Nemesis, kind: FaultKind) -> None:
     await n.cut_for_a_while(kind, both_ways([_running(n).name], [ETCD]))
 
 
-@deed(FaultKind.SLOW_ETCD)
+@fault(FaultKind.SLOW_ETCD)
 async def slow_etcd(n: Nemesis, kind: FaultKind) -> None:
     """Answers take about as long as an attempt may take, or as a lease lasts."""
     name, delay_ms = _running(n).name, n.rng.choice((300.0, 900.0, 2500.0))
     await n.slow_for_a_while(kind, name, ETCD, (delay_ms / 4, delay_ms))
 
 
-@deed(FaultKind.LOSE_LEASE)
+@fault(FaultKind.LOSE_LEASE)
 async def lose_lease(n: Nemesis, kind: FaultKind) -> None:
     """The leader's lease is revoked, as an operator might do, and it does not know yet."""
     etcd = n.cluster.etcd
@@ -71,7 +71,7 @@ async def lose_lease(n: Nemesis, kind: FaultKind) -> None:
     etcd.state.revoke(leader.lease)
 
 
-@deed(FaultKind.OTHER_CONTROLLER)
+@fault(FaultKind.OTHER_CONTROLLER)
 async def other_controller(n: Nemesis, kind: FaultKind) -> None:
     """A controller of another cluster starts at an address that brokers' settings name, and stays. All brokers belong
     to this cluster by now, so none may follow it."""
@@ -82,7 +82,7 @@ async def other_controller(n: Nemesis, kind: FaultKind) -> None:
     n.cluster.release(other)
 
 
-@deed(FaultKind.STORE_FAILS)
+@fault(FaultKind.STORE_FAILS)
 async def store_fails(n: Nemesis, kind: FaultKind) -> None:
     def fail(fails: bool) -> None:
         n.cluster.controller_member.store_fails = fails
@@ -90,8 +90,8 @@ async def store_fails(n: Nemesis, kind: FaultKind) -> None:
     await n.lasting(kind, lambda: fail(True), lambda: fail(False))
 
 
-@deed(FaultKind.OLDER_STORE, FaultKind.NEW_STORE)
-async def exchange_store(n: Nemesis, kind: FaultKind) -> None:
+@fault(FaultKind.OLDER_STORE, FaultKind.NEW_STORE)
+async def replace_store(n: Nemesis, kind: FaultKind) -> None:
     """For a while the controller uses a copy of its store that is behind every broker, or an empty store of another
     cluster. It begins once every broker's disk knows more than the copy: others could not refuse it (CT-24)."""
     member = _running(n)
@@ -108,10 +108,10 @@ async def exchange_store(n: Nemesis, kind: FaultKind) -> None:
         create_store(place, copy)
     else:
         format_cluster(place, rng=n.rng)
-    await n.lasting(kind, partial(member.exchange, place), partial(member.exchange, None), version=version)
+    await n.lasting(kind, partial(member.replace_store, place), partial(member.replace_store, None), version=version)
 
 
-@deed(FaultKind.LOSE_STORE)
+@fault(FaultKind.LOSE_STORE)
 async def lose_store(n: Nemesis, kind: FaultKind) -> None:
     """All processes die, and the store is rebuilt from all log directories, and from an older copy if there is one:
     nothing committed is lost. Without a copy settings are lost, so then no promise may depend on one."""

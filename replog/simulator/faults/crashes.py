@@ -5,7 +5,7 @@ import asyncio
 from functools import partial
 
 from replog.simulator.cluster.members import BrokerMember
-from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
+from replog.simulator.faults.nemesis import Nemesis, NotNow, fault
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import FaultKind
 from replog.simulator.runtime.loop import until
@@ -16,7 +16,7 @@ MONTH_MS = 30 * 86_400_000
 LATE_S = 3 * LAG_MS / 1000  # long enough for a replica to join the ISR and to be dropped again
 
 
-@deed(FaultKind.KILL, FaultKind.RESTART)
+@fault(FaultKind.KILL, FaultKind.RESTART)
 async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
     """A broker dies or stops, and starts again after a while."""
     member = n.running_broker()
@@ -24,7 +24,7 @@ async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
     member.kill() if kind is FaultKind.KILL else member.stop()
 
 
-@deed(FaultKind.KILL_AT_FILE_OPERATION)
+@fault(FaultKind.KILL_AT_FILE_OPERATION)
 async def kill_at_file_operation(n: Nemesis, kind: FaultKind) -> None:
     member = n.running_broker()
     count = n.rng.randint(1, n.rng.choice((5, 50, 300)))
@@ -32,7 +32,7 @@ async def kill_at_file_operation(n: Nemesis, kind: FaultKind) -> None:
     n.kernel.disk.kill_at(member.process, count)
 
 
-@deed(FaultKind.KILL_STARTING)
+@fault(FaultKind.KILL_STARTING)
 async def kill_starting(n: Nemesis, kind: FaultKind) -> None:
     """A broker dies once or twice while it starts and recovers, before it serves."""
     member = n.running_broker()
@@ -56,7 +56,7 @@ async def down(member: BrokerMember) -> None:
     await asyncio.sleep(0)
 
 
-@deed(FaultKind.KILL_STOPPING)
+@fault(FaultKind.KILL_STOPPING)
 async def kill_stopping(n: Nemesis, kind: FaultKind) -> None:
     member = n.running_broker()
     n.begin(kind, broker=member.name)
@@ -69,7 +69,7 @@ async def kill_stopping(n: Nemesis, kind: FaultKind) -> None:
         member.kill()
 
 
-@deed(FaultKind.KILL_LEADERS)
+@fault(FaultKind.KILL_LEADERS)
 async def kill_leaders(n: Nemesis, kind: FaultKind) -> None:
     """Kill or stop leader after leader of a partition, faster than a lag period; a clean stop hands over at once."""
     tp = n.partition()
@@ -84,14 +84,14 @@ async def kill_leaders(n: Nemesis, kind: FaultKind) -> None:
         await asyncio.sleep(n.rng.random() * LAG_MS / 1000 / 3)
 
 
-@deed(FaultKind.POWER_LOSS)
+@fault(FaultKind.POWER_LOSS)
 async def power_loss(n: Nemesis, kind: FaultKind) -> None:
     member = n.one_of([member for member in n.cluster.members.values() if n.cluster.may_lose_power(member)])
     n.begin(kind, broker=member.name)
     n.cluster.lose_power(member)
 
 
-@deed(FaultKind.ROLLING_RESTART)
+@fault(FaultKind.ROLLING_RESTART)
 async def rolling_restart(n: Nemesis, kind: FaultKind) -> None:
     n.begin(kind)
     for member in list(n.cluster.members.values()):
@@ -105,14 +105,14 @@ async def rolling_restart(n: Nemesis, kind: FaultKind) -> None:
             return
 
 
-@deed(FaultKind.PAUSE)
+@fault(FaultKind.PAUSE)
 async def pause(n: Nemesis, kind: FaultKind) -> None:
     """A broker stands still, often for longer than its session, and so leads without knowing that it was deposed."""
     member = n.running_broker()
     await n.lasting(kind, member.pause, partial(member.resume, member.process), broker=member.name)
 
 
-@deed(FaultKind.CLOCK_JUMP)
+@fault(FaultKind.CLOCK_JUMP)
 async def clock_jump(n: Nemesis, kind: FaultKind) -> None:
     member = n.running_broker()
     jump_ms = n.rng.choice((-1, 1)) * n.rng.choice((500, 60_000, 86_400_000))
@@ -120,7 +120,7 @@ async def clock_jump(n: Nemesis, kind: FaultKind) -> None:
     member.clock.jump(jump_ms)
 
 
-@deed(FaultKind.WRONG_CLOCK)
+@fault(FaultKind.WRONG_CLOCK)
 async def wrong_clock(n: Nemesis, kind: FaultKind) -> None:
     """One clock at a time is wrong by a month: nobody could know that two are wrong alike."""
     hosts = [*n.cluster.members.values(), *n.cluster.controller_members]
@@ -132,7 +132,7 @@ async def wrong_clock(n: Nemesis, kind: FaultKind) -> None:
     )
 
 
-@deed(FaultKind.DELETE_RECORDS_WHILE_DOWN)
+@fault(FaultKind.DELETE_RECORDS_WHILE_DOWN)
 async def delete_records_while_down(n: Nemesis, kind: FaultKind) -> None:
     """A follower comes back to a leader whose log starts after its own end."""
     tp = n.partition()
@@ -149,7 +149,7 @@ async def delete_records_while_down(n: Nemesis, kind: FaultKind) -> None:
 _until = partial(until, patience_s=2 * LAG_MS / 1000, poll_s=0.005)
 
 
-@deed(FaultKind.BREAK_UNDER_PROPOSAL)
+@fault(FaultKind.BREAK_UNDER_PROPOSAL)
 async def break_under_proposal(n: Nemesis, kind: FaultKind) -> None:
     """A follower comes back, and the controller takes it into the ISR; the leader gets no answer and asks again
     (ISR-10)."""
@@ -167,7 +167,7 @@ async def break_under_proposal(n: Nemesis, kind: FaultKind) -> None:
         network.slow(CONTROLLER, leader, (0.0, 0.0))
 
 
-@deed(FaultKind.REPEAT_LATE)
+@fault(FaultKind.REPEAT_LATE)
 async def repeat_late(n: Nemesis, kind: FaultKind) -> None:
     """Requests of a broker reach the controller once more when they are long out of date (CT-3, §6.4 row 6)."""
     broker = n.running_broker().name
@@ -175,7 +175,7 @@ async def repeat_late(n: Nemesis, kind: FaultKind) -> None:
     await n.lasting(kind, lambda: repeat(LATE_S), lambda: repeat(0.0), broker=broker)
 
 
-@deed(FaultKind.RESTART_BEFORE_REQUESTS)
+@fault(FaultKind.RESTART_BEFORE_REQUESTS)
 async def restart_before_requests(n: Nemesis, kind: FaultKind) -> None:
     """A follower's old fetches still arrive when it has restarted and its leader knows that (ST-7.1)."""
     tp = n.partition()
@@ -190,7 +190,7 @@ async def restart_before_requests(n: Nemesis, kind: FaultKind) -> None:
         n.kernel.network.slow(follower.name, leader, (0.0, 0.0))
 
 
-@deed(FaultKind.RESTART_UNANSWERED)
+@fault(FaultKind.RESTART_UNANSWERED)
 async def restart_unanswered(n: Nemesis, kind: FaultKind) -> None:
     """Producers do not hear their leader's answers. Its followers have the records and restart, and one of them leads
     when the producers send again (PS-10)."""

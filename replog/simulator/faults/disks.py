@@ -13,7 +13,7 @@ from replog.log_tools.verify.paths import verify
 from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.simulator.cluster.members import BrokerMember, Member
 from replog.simulator.faults.crashes import down
-from replog.simulator.faults.nemesis import Nemesis, NotNow, deed
+from replog.simulator.faults.nemesis import Nemesis, NotNow, fault
 from replog.simulator.profiles import FaultKind
 from replog.topic import TopicPartition
 
@@ -25,7 +25,7 @@ ERRORS = {
 }
 
 
-@deed(*ERRORS)
+@fault(*ERRORS)
 async def failing(n: Nemesis, kind: FaultKind) -> None:
     """All directories of a broker fail at once. Each goes offline at its first error, and with the last one the broker
     stops, again and again until they are repaired. Without descriptors or room no broker stops: it refuses what needs
@@ -43,7 +43,7 @@ def _any_running(n: Nemesis) -> Member:
     return controller if controller.running and n.rng.random() < 0.25 else n.running_broker()
 
 
-@deed(FaultKind.SLOW_DISK)
+@fault(FaultKind.SLOW_DISK)
 async def slow_disk(n: Nemesis, kind: FaultKind) -> None:
     member = _any_running(n)
     factor = n.rng.choice((10, 30, 100))
@@ -51,7 +51,7 @@ async def slow_disk(n: Nemesis, kind: FaultKind) -> None:
     await n.lasting(kind, lambda: times.slow(name, factor), lambda: times.heal(name), of=name, factor=factor)
 
 
-@deed(FaultKind.STALL_DISK)
+@fault(FaultKind.STALL_DISK)
 async def stall_disk(n: Nemesis, kind: FaultKind) -> None:
     """For a while, operations that wait for the device do not complete; those in memory do."""
     member, seconds = _any_running(n), n.a_while_s()
@@ -69,7 +69,7 @@ def _expendable(n: Nemesis) -> BrokerMember:
     return member
 
 
-@deed(FaultKind.WIPE_DISK)
+@fault(FaultKind.WIPE_DISK)
 async def wipe_disk(n: Nemesis, kind: FaultKind) -> None:
     """A broker comes back under its id with empty disks, sometimes before anybody noticed that it was down (ISR-14)."""
     member = _expendable(n)
@@ -81,7 +81,7 @@ async def wipe_disk(n: Nemesis, kind: FaultKind) -> None:
     n.cluster.release(member)
 
 
-@deed(FaultKind.ALL_DOWN_ONE_EMPTY)
+@fault(FaultKind.ALL_DOWN_ONE_EMPTY)
 async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
     """All brokers go down and come back, in any order, and one of them has nothing, or one replica less. Power fails
     only where that costs nothing, since the others must have everything (CT-29, CT-30)."""
@@ -111,7 +111,7 @@ async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
         n.cluster.release(member)
 
 
-@deed(FaultKind.FLIP_BIT)
+@fault(FaultKind.FLIP_BIT)
 async def flip_bit(n: Nemesis, kind: FaultKind) -> None:
     """Flip one bit of one replica's log while its broker is down.
 
@@ -153,7 +153,7 @@ def _repair(n: Nemesis, member: BrokerMember, known: list[Path]) -> None:
         shutil.rmtree(damaged)
 
 
-@deed(FaultKind.MOVE_LOG_DIR)
+@fault(FaultKind.MOVE_LOG_DIR)
 async def move_log_dir(n: Nemesis, kind: FaultKind) -> None:
     """Move a broker's replicas, each to another of its directories, or sometimes to its own, which cancels a move.
 

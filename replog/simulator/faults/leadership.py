@@ -12,7 +12,7 @@ from replog.metadata.changes import Change
 from replog.metadata.records import change_of, record_of
 from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.faults.crashes import down
-from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, deed
+from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, fault
 from replog.simulator.plan import LAG_MS
 from replog.simulator.profiles import SESSION_MS, FaultKind
 from replog.simulator.runtime.loop import until
@@ -25,13 +25,13 @@ ODD_ACL = Acl(ResourceType(99), "t", PatternType(99), "User:*", "*", Operation(9
 THROTTLED = {f"{side}.replication.throttled.replicas": "*" for side in ("leader", "follower")}
 
 
-@deed(FaultKind.ELECT_PREFERRED)
+@fault(FaultKind.ELECT_PREFERRED)
 async def elect_preferred(n: Nemesis, kind: FaultKind) -> None:
     n.begin(kind)
     await n.workload.administer_once("elect leaders", lambda admin: admin.elect_leaders(ElectionType.PREFERRED))
 
 
-@deed(FaultKind.REASSIGN)
+@fault(FaultKind.REASSIGN)
 async def reassign(n: Nemesis, kind: FaultKind) -> None:
     """A partition moves to as many brokers, drawn again, sometimes with a throttle; every other time the move is
     cancelled after a while (CT-14 to CT-16)."""
@@ -48,7 +48,7 @@ async def reassign(n: Nemesis, kind: FaultKind) -> None:
         await _move(n, tp, None)
 
 
-@deed(FaultKind.HAND_ROUND)
+@fault(FaultKind.HAND_ROUND)
 async def hand_round(n: Nemesis, kind: FaultKind) -> None:
     """Several live brokers lead within one lag period, so that their requests and answers cross epochs. Some lead again
     without having heard that another led meanwhile (ST-11)."""
@@ -83,7 +83,7 @@ async def _lead_behind_back(n: Nemesis, tp: TopicPartition, leader: BrokerMember
     n.kernel.network.slow(candidate, leader.name, (0.0, 0.0))
 
 
-@deed(FaultKind.LEAD_ALONE)
+@fault(FaultKind.LEAD_ALONE)
 async def lead_alone(n: Nemesis, kind: FaultKind) -> None:
     """A replica without the newest records leads, and no other broker hears of it; then one with them leads. They are
     committed, some are deleted, and the first comes back with an epoch that nobody else has (R-W-T13)."""
@@ -125,7 +125,7 @@ async def _move(n: Nemesis, tp: TopicPartition, target: list[int] | None, thrott
     )
 
 
-@deed(FaultKind.ELECT_UNCLEAN)
+@fault(FaultKind.ELECT_UNCLEAN)
 async def elect_unclean(n: Nemesis, kind: FaultKind) -> None:
     """The in-sync replicas die while another one lags, which is elected by the topic's setting, or by an administrator
     (CT-8, ST-15). The others come back with records that are not committed any more."""
@@ -162,7 +162,7 @@ def _eligible(n: Nemesis, tp: TopicPartition) -> list[BrokerMember]:
     return [n.cluster.members[broker] for broker in (*state.isr, *state.elr)] if state is not None else []
 
 
-@deed(FaultKind.ALTER_SETTINGS)
+@fault(FaultKind.ALTER_SETTINGS)
 async def alter_settings(n: Nemesis, kind: FaultKind) -> None:
     """Change some settings of a topic for a while: the minimum of replicas in sync, throttles, the size of segments."""
     topic = n.partition().topic
@@ -182,7 +182,7 @@ async def alter_settings(n: Nemesis, kind: FaultKind) -> None:
     await _alter(n, topic, back, [name for name in configs if name not in first])
 
 
-@deed(FaultKind.STORE_SETTINGS)
+@fault(FaultKind.STORE_SETTINGS)
 async def store_settings(n: Nemesis, kind: FaultKind) -> None:
     """Put wrong names, odd notations and values of a later release into the store, past the checks of requests. Nobody
     may fail because of them. Some are removed again."""

@@ -54,7 +54,7 @@ class Nemesis:
         one = copy.copy(self)
         one.rng = self.kernel.stream(kind.value)
         try:
-            await DEEDS[kind](one, kind)
+            await FAULTS[kind](one, kind)
         except NotNow:
             pass
 
@@ -140,16 +140,16 @@ def both_ways(names: Iterable[str], others: Iterable[str]) -> list[Ends]:
     return [link for a in names for b in others if a != b for link in ((a, b), (b, a))]
 
 
-Deed = Callable[[Nemesis, FaultKind], Awaitable[None]]
+FaultAction = Callable[[Nemesis, FaultKind], Awaitable[None]]
 
-DEEDS: dict[FaultKind, Deed] = {}
+FAULTS: dict[FaultKind, FaultAction] = {}
 
 
-def deed(*kinds: FaultKind) -> Callable[[Deed], Deed]:
+def fault(*kinds: FaultKind) -> Callable[[FaultAction], FaultAction]:
     """Register a coroutine that makes faults of these kinds."""
 
-    def register(function: Deed) -> Deed:
-        DEEDS.update(dict.fromkeys(kinds, function))
+    def register(function: FaultAction) -> FaultAction:
+        FAULTS.update(dict.fromkeys(kinds, function))
         return function
 
     return register

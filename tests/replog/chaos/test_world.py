@@ -69,7 +69,7 @@ def test_each_end_has_a_status_of_its_own(ended, lost, status, monkeypatch, caps
             if ended is not None:
                 raise ended
 
-        def _judge_so_far(self):
+        def _check_so_far(self):
             assert not lost, "lost-write"
 
     monkeypatch.setattr(chaos_run, "Run", Ends)

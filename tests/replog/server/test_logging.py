@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from replog.server.logging import ENDING_S, LINES, OLDER, ROOM_BYTES, tell_each
+from replog.server.logging import ENDING_S, LINES, OLDER, ROOM_BYTES, log_each
 
 SCRIPT = """
 import logging, sys, time
@@ -125,10 +125,10 @@ def test_what_happens_to_many_at_once_is_a_few_lines_and_how_many_more_there_are
         lines.append((event, details))
 
     rows = [{"partition": f"t-{number}"} for number in range(LINES + 990)]
-    tell_each(tell, "leading", rows[:LINES])
+    log_each(tell, "leading", rows[:LINES])
     assert lines == [("leading", row) for row in rows[:LINES]]
     lines.clear()
-    tell_each(tell, "leading", rows)
+    log_each(tell, "leading", rows)
     assert lines == [*(("leading", row) for row in rows[:LINES]), ("leading: more of them", {"count": 990})]
 
 

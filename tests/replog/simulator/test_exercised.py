@@ -7,7 +7,7 @@ import pytest
 from replog.cli import sim
 from replog.simulator import exercised
 from replog.simulator.exercised import ABOUT, ENOUGH_SEEDS, vacuous
-from replog.simulator.faults.nemesis import DEEDS, NotNow
+from replog.simulator.faults.nemesis import FAULTS, NotNow
 from replog.simulator.profiles import PROFILES
 from replog.simulator.report import SeedTotals
 from replog.simulator.simulation import SeedOutcome
@@ -50,7 +50,7 @@ def test_a_run_whose_faults_never_come_says_that_it_shows_nothing(monkeypatch, c
     monkeypatch.setattr(exercised, "ENOUGH_SEEDS", 1)
     moves = {"seeds": 1, "first_seed": 1, "profile": "moves", "jobs": 1, "keep": None, "as_json": True}
     for kind in PROFILES["moves"].faults:
-        monkeypatch.setitem(DEEDS, kind, never)
+        monkeypatch.setitem(FAULTS, kind, never)
     assert sim.run_many(**moves) == sim.VACUOUS
     told = capsys.readouterr()
     assert "vacuous: 1 seeds of moves passed, without any faults" in told.err

@@ -121,7 +121,7 @@ class Inflow:
         while position < end and stream.reading != DROP:
             partial = stream.partial
             if partial is not None:
-                piece = data[position : position + partial.lacks]
+                piece = data[position : position + partial.missing]
                 position += len(piece)
                 self._add(stream, partial, piece)
                 continue
@@ -150,7 +150,7 @@ class Inflow:
 
     def _add(self, stream: Stream, partial: Partial, piece: Buffer) -> None:
         size = len(piece)
-        if partial.should_reserve(size) and partial.lacks <= self._room + self._credit - self._reserved:
+        if partial.should_reserve(size) and partial.missing <= self._room + self._credit - self._reserved:
             partial.reserve()
             self.places[stream.number] = stream
             self._count_reserved(stream, partial)
@@ -168,7 +168,7 @@ class Inflow:
     def _got_on(self, stream: Stream, partial: Partial, size: int) -> None:
         if stream.admitted:
             self._promised -= size
-        if not partial.lacks:
+        if not partial.missing:
             self._forget_partial(stream)
             self._complete(stream, partial.payload())
 
@@ -220,13 +220,13 @@ class Inflow:
     def _relieve(self) -> None:
         """Admit what fits. With nothing left to take, refuse the message that holds up all others."""
         while self._waiting:
-            stream = min(self._waiting.values(), key=_lacks)
+            stream = min(self._waiting.values(), key=_missing)
             windows = len(self._streams) * self._window if self._promised else 0
-            if self._room + self._credit - self._promised - windows < _lacks(stream):
+            if self._room + self._credit - self._promised - windows < _missing(stream):
                 break
             del self._waiting[stream.number]
             stream.admitted = True
-            self._promised += _lacks(stream)
+            self._promised += _missing(stream)
             self._credit_stream(stream)
         if self._untaken:
             return
@@ -236,7 +236,7 @@ class Inflow:
             if not incomplete or (not full and any(stream.number not in self._waiting for stream in incomplete)):
                 return
             text = f"incomplete messages fill the {self._memory} bytes of this connection; send fewer at once"
-            victim = max(incomplete, key=lambda stream: (not stream.admitted, _lacks(stream)))
+            victim = max(incomplete, key=lambda stream: (not stream.admitted, _missing(stream)))
             self.refuse(victim, RESOURCE_EXHAUSTED, text)
 
     def consumed(self, number: int, size: int) -> bool:
@@ -302,7 +302,7 @@ class Inflow:
         if stream.partial is not None:
             self._reserved -= stream.partial.reserved
         if stream.admitted:
-            self._promised -= _lacks(stream)
+            self._promised -= _missing(stream)
         self._forget_partial(stream)
         size = stream.held - stream.untaken_bytes
         stream.held -= size
@@ -338,10 +338,10 @@ class Inflow:
         credit = window - stream.room - stream.held
         if partial is not None and stream.admitted:
             credit += partial.size
-        if credit * 2 >= window or (credit > 0 and partial is not None and stream.room < partial.lacks):
+        if credit * 2 >= window or (credit > 0 and partial is not None and stream.room < partial.missing):
             stream.room += credit
             self._write(window_update(stream.number, credit))
 
 
-def _lacks(stream: Stream) -> int:
-    return 0 if stream.partial is None else stream.partial.lacks
+def _missing(stream: Stream) -> int:
+    return 0 if stream.partial is None else stream.partial.missing

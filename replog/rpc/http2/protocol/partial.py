@@ -24,11 +24,11 @@ _PIECE = 64 << 10  # a shorter piece grows; a larger one is not copied until all
 
 
 class Partial:
-    __slots__ = ("_lent", "_pieces", "lacks", "reserved", "size", "whole")
+    __slots__ = ("_lent", "_pieces", "missing", "reserved", "size", "whole")
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.lacks = size  # bytes that are still to be added
+        self.missing = size  # bytes that are still to be added
         self.reserved = 0  # bytes of memory that nothing has arrived for
         self._pieces: list[bytearray] = []
         self.whole: memoryview | None = None  # the memory of all
@@ -37,31 +37,33 @@ class Partial:
     def should_reserve(self, more: int) -> bool:
         """Return True if memory should be reserved when `more` bytes arrive."""
         return (
-            self.whole is None and self.size >= _LARGE and (self.size - self.lacks + more) * RESERVED_TIMES >= self.size
+            self.whole is None
+            and self.size >= _LARGE
+            and (self.size - self.missing + more) * RESERVED_TIMES >= self.size
         )
 
     def reserve(self) -> None:
         pieces, self._pieces = self._pieces, []
-        self.whole, self.lacks = memoryview(unwritten(self.size)), self.size
+        self.whole, self.missing = memoryview(unwritten(self.size)), self.size
         for piece in pieces:
             self.add(piece)
 
     def add(self, piece: Buffer) -> None:
-        begin, size = self.size - self.lacks, len(piece)
+        begin, size = self.size - self.missing, len(piece)
         if self.whole is not None:
             self.whole[begin : begin + size] = piece
         elif self._pieces and len(self._pieces[-1]) < _PIECE:
             self._pieces[-1] += piece
         else:
             self._pieces.append(bytearray(piece))
-        self.lacks -= size
+        self.missing -= size
 
     def place(self, size: int, *, begins: bool) -> memoryview | None:
         """Return the place of its next `size` bytes. With `begins`, the header of their frame comes first, and has room
         before them until `give_back`. None: they are better read together with others."""
-        if self.whole is None or self.lacks < LITTLE:
+        if self.whole is None or self.missing < LITTLE:
             return None
-        begin = self.size - self.lacks
+        begin = self.size - self.missing
         if not begins:
             return self.whole[begin : begin + size]
         place = self.whole[begin - HEADER_BYTES : begin + size]
@@ -71,7 +73,7 @@ class Partial:
     def give_back(self, size: int) -> bytes:
         """Return the header's bytes of a frame that begins, of which `size` bytes were read."""
         assert self.whole is not None
-        begin = self.size - self.lacks
+        begin = self.size - self.missing
         lent = self.whole[begin - HEADER_BYTES : begin]
         header = bytes(lent[:size])
         lent[:] = self._lent
@@ -80,8 +82,8 @@ class Partial:
     def landed(self, size: int, behind: int) -> bytes:
         """`size` bytes are in their place. Return those behind them, which are not part of it."""
         assert self.whole is not None
-        end = self.size - self.lacks + size
-        self.lacks -= size
+        end = self.size - self.missing + size
+        self.missing -= size
         return bytes(self.whole[end : end + behind])
 
     def payload(self) -> bytearray:

@@ -146,7 +146,7 @@ class Receiver:
             if not frames.data_left or self._open.get(self._data_number) is not stream:
                 frames.feed(partial.landed(0, size))  # the frame is not the expected one
                 return
-        here = min(size, frames.data_left, partial.lacks)
+        here = min(size, frames.data_left, partial.missing)
         frames.data_left -= here
         behind = self._inflow.landed(stream, here, size - here)
         if not frames.data_left:

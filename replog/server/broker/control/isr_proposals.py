@@ -17,7 +17,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
-from replog.server.logging import tell_each
+from replog.server.logging import log_each
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -60,7 +60,7 @@ class AlterPartitionSender:
             {"partition": str(tp), "isr": [id for id, _ in proposal.isr], "log_ends": proposal.log_ends}
             for tp, proposal in batch.items()
         ]
-        tell_each(log.info, "proposing ISR", proposed)
+        log_each(log.info, "proposing ISR", proposed)
         request = pb.AlterPartitionRequest(
             **self._identity.claim(),
             partitions=[self._item(tp, proposal) for tp, proposal in batch.items()],
@@ -88,7 +88,7 @@ class AlterPartitionSender:
                 refused.append({"partition": str(tp), "error": error_code.name})
                 undecided |= after_refusal(error_code) is AfterRefusal.RESUBMIT
             on_result(tp, proposal, error_code, state)
-        tell_each(log.info, "ISR change refused", refused)
+        log_each(log.info, "ISR change refused", refused)
         if undecided:  # otherwise the same proposals would be sent again at once
             await asyncio.sleep(self._backoff.next_s())
         else:

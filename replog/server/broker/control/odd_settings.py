@@ -12,7 +12,7 @@ from replog.metadata.changes import KINDS, Change, Kind
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import change_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
-from replog.server.logging import tell_each
+from replog.server.logging import log_each
 
 log = structlog.get_logger()
 
@@ -28,16 +28,16 @@ def read_record(record: MetadataRecord) -> Change:
     """Return the change of a record. A kind that only a later release knows is logged, once. Raises as `change_of`."""
     change = change_of(record)
     if change.kind not in KINDS:
-        _tell_kind(change.kind.partition("/")[0][:100])
+        _log_kind(change.kind.partition("/")[0][:100])
     return change
 
 
 @lru_cache(100)
-def _tell_kind(kind: str) -> None:
+def _log_kind(kind: str) -> None:
     log.warning("the metadata have what only a later release knows; this broker passes it over", kind=kind)
 
 
-def tell_odd_settings(changes: Iterable[Change]) -> None:
+def log_odd_settings(changes: Iterable[Change]) -> None:
     """Log a line for each topic, broker and user with settings that cannot be read."""
     odd = [
         {kind: name, "settings": list(unreadable)}
@@ -46,7 +46,7 @@ def tell_odd_settings(changes: Iterable[Change]) -> None:
         and (model := _MODELS.get(kind))
         and (unreadable := model.unreadable(value.configs if kind == "topic" else value))
     ]
-    tell_each(log.error, _EVENT, odd)
+    log_each(log.error, _EVENT, odd)
 
 
 def in_image(image: MetadataImage) -> Iterable[Change]:

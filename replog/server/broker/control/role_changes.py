@@ -37,13 +37,13 @@ from replog.metadata.image import Batch
 from replog.metadata.values import NO_LEADER, PartitionState, Topic
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.broker.control.newest_metadata import NewestMetadata
-from replog.server.broker.control.odd_settings import in_image, read_record, tell_odd_settings
+from replog.server.broker.control.odd_settings import in_image, log_odd_settings, read_record
 from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan_replica
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_fetcher import FetcherManager
-from replog.server.logging import tell_each
+from replog.server.logging import log_each
 from replog.server.slices import in_slices
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
@@ -94,7 +94,7 @@ class RoleChanges:
         """Apply the whole image, at start."""
         async with self.turn:
             self._replicas.set_rates()
-            tell_odd_settings(in_image(self._image))
+            log_odd_settings(in_image(self._image))
             await self._known.note(self._image.position)
             self._replicas.note_unreachable(self._logs)
             await self._change([], self._image.partitions, is_all=True)
@@ -171,7 +171,7 @@ class RoleChanges:
             await asyncio.sleep(0)
         self._note_failures(placed, change)
         batch.put()
-        tell_odd_settings(changes)
+        log_odd_settings(changes)
         await self._commit(changes, placed, slices)
 
     def _placed(self, changes: Iterable[Change], coming: Topics) -> Placed:
@@ -228,8 +228,8 @@ class RoleChanges:
                 config = topic_config(topic.name, topic.configs)
                 leads_in = state.leader_epoch if state.leader == self._broker_id else None
                 self._logs.plan_creation(tp, NewReplica(topic.topic_id, config, leads_in), change)
-        tell_each(log.info, "deleting replica", gone)
-        tell_each(log.warning, "replica set aside: it is not the one that the cluster places here", kept)
+        log_each(log.info, "deleting replica", gone)
+        log_each(log.warning, "replica set aside: it is not the one that the cluster places here", kept)
         return change
 
     def _delete(self, tp: TopicPartition, change: LogChange, *, keep: bool) -> None:
@@ -263,7 +263,7 @@ class RoleChanges:
                     continue  # it will fail again when it leads, and then be offline
             self._refuse(tp)
             refused.append({"partition": str(tp), "reason": error.message})
-        tell_each(log.error, "replica refused, to be tried again", refused)
+        log_each(log.error, "replica refused, to be tried again", refused)
 
     # -- commit
 
@@ -317,7 +317,7 @@ class RoleChanges:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
         for role, take_up, partitions in ("leading", self._lead, leading), ("following", self._follow, following):
             begun = [self._guarded(take_up, tp, state) async for tp, state in slices(partitions)]
-            tell_each(log.info, role, [each for each in begun if each is not None])
+            log_each(log.info, role, [each for each in begun if each is not None])
         self._fetchers.go()
         self._fetchers.close_idle()
 

@@ -23,7 +23,7 @@ from replog.log.log import Log
 from replog.log.retention import Deletion, delete_old_segments
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.logging import tell_each
+from replog.server.logging import log_each
 from replog.server.slices import in_slices
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
@@ -216,8 +216,8 @@ class Housekeeping:
             if path in left:
                 self._stuck[path] = tries + 1, now_ms + min(FIRST_MS << min(tries, 20), LAST_MS)
         stuck = [{"path": str(path), "reason": reason} for path, reason in left.items()]
-        tell_each(log.warning, "cannot be deleted, to be tried again", stuck)
-        tell_each(log.warning, "a link is deleted, and what it points to stays", links)
+        log_each(log.warning, "cannot be deleted, to be tried again", stuck)
+        log_each(log.warning, "a link is deleted, and what it points to stays", links)
 
 
 def _has_something_due(log: Log) -> bool:

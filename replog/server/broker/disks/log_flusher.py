@@ -18,7 +18,7 @@ from replog.log.errors import LogStorageError
 from replog.log.log import Log
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_fetcher import FetcherManager
-from replog.server.logging import tell_each
+from replog.server.logging import log_each
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -103,7 +103,7 @@ class LogFlusher:
             else:
                 later.append({"partition": str(tp), "reason": error.message})
                 self.ask(tp, flushed, task.up_to)
-        tell_each(log.warning, "flush left for later", later)
+        log_each(log.warning, "flush left for later", later)
         if failures:
             await asyncio.sleep(RETRY_S)
 

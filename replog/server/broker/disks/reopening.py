@@ -12,7 +12,7 @@ from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager
 from replog.server.broker.control.role_changes import RoleChanges
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.logging import tell_each
+from replog.server.logging import log_each
 from replog.server.threads import in_thread
 from replog.topic import TopicPartition
 
@@ -51,8 +51,8 @@ class Reopening:
                     back.append({"partition": str(tp)})
             except ReplogError as error:
                 left.append({"partition": str(tp), "reason": error.message})
-        tell_each(log.info, "replica works again", back)
-        tell_each(log.warning, "replica still offline", left)
+        log_each(log.info, "replica works again", back)
+        log_each(log.warning, "replica still offline", left)
         return len(back) < len(lost)
 
     async def reopen(self, tp: TopicPartition) -> bool:

@@ -25,7 +25,7 @@ from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.traffic import REPLICATION
 from replog.server.clock import DeadlineTimer
-from replog.server.logging import tell_each
+from replog.server.logging import log_each
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -156,7 +156,7 @@ class ReplicaFetcher:
         else:
             self.session.on_response(rows, now_ms)
         for event, details in self._happened.items():
-            tell_each(log.info, event, details)
+            log_each(log.info, event, details)
         self._happened.clear()
         if not pushed and self._stream is not None:
             self._ask(self._stream, now_ms)

@@ -4,8 +4,8 @@ from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.protocol.stream import DROP, Stream
 
 
-def lacks(stream: Stream) -> int:
-    return 0 if stream.partial is None else stream.partial.lacks
+def missing(stream: Stream) -> int:
+    return 0 if stream.partial is None else stream.partial.missing
 
 
 def check_accounts(connection: Connection) -> None:
@@ -16,13 +16,13 @@ def check_accounts(connection: Connection) -> None:
     assert inflow._room + inflow._credit + held == inflow._memory, "the connection's window"
     assert inflow._room >= 0
     assert inflow._untaken == sum(stream.untaken for stream in streams) + sum(count for count, _ in late)
-    assert inflow._promised == sum(lacks(stream) for stream in streams if stream.admitted)
+    assert inflow._promised == sum(missing(stream) for stream in streams if stream.admitted)
     assert inflow._reserved == sum(stream.partial.reserved for stream in streams if stream.partial is not None)
     for stream in streams:
         assert stream.held >= stream.untaken_bytes
         begun = len(stream.prefix)
         if stream.partial is not None:
-            begun = 5 + stream.partial.size - stream.partial.lacks
+            begun = 5 + stream.partial.size - stream.partial.missing
             memory = stream.partial.size + 5 if stream.partial.whole is not None else 0
             assert stream.partial.reserved == max(0, memory - (stream.held - stream.untaken_bytes))
             assert stream.partial.reserved <= 8 * begun, "much memory for what has come"

@@ -121,7 +121,7 @@ async def test_all_are_well_and_the_service_of_the_one_that_decides_serves():
         async with asyncio.timeout(60):
             while SERVING in (await health(leader, ""), await health(leader, CONTROLLER)):
                 await asyncio.sleep(0.02)
-        await leader._tell_whether_it_decides(True)
+        await leader._report_role(True)
         assert await health(leader, CONTROLLER) != SERVING, "whatever it is elected to"
         assert await health(leader, "grpc.health.v1.Health") == SERVING, "it is alive"
 

@@ -7,7 +7,7 @@ import pytest
 
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.disk.disk_times import DiskTimes
-from replog.simulator.faults.nemesis import DEEDS, Nemesis
+from replog.simulator.faults.nemesis import FAULTS, Nemesis
 from replog.simulator.plan import draw
 from replog.simulator.profiles import PROFILES, FaultKind
 from replog.simulator.runtime.loop import SimulatedLoop
@@ -66,7 +66,7 @@ def test_a_new_kind_or_a_further_draw_in_a_fault_moves_no_other_fault(tmp_path, 
                 done.append((kind, kernel.loop.time(), drawn[0]))
 
         for kind in kinds:
-            monkeypatch.setitem(DEEDS, kind, note)
+            monkeypatch.setitem(FAULTS, kind, note)
         cluster = SimpleNamespace(plan=SimpleNamespace(faults=dict.fromkeys(kinds, 20.0)))
         nemesis = Nemesis(kernel, cluster, None)
         kernel.loop.run_until_complete(kernel.loop.spawn(SimulatedProcess("world"), nemesis.run(60.0)))

@@ -87,7 +87,7 @@ async def test_no_setting_that_is_stored_stops_a_broker_while_it_runs_or_when_it
 
 async def test_a_broker_passes_over_what_only_a_later_release_knows_while_it_runs_and_when_it_starts(cluster):
     """docs/operations.md. It is told once."""
-    odd_settings._tell_kind.cache_clear()
+    odd_settings._log_kind.cache_clear()
     await cluster.begin(1, min_insync_replicas="1")
     unknown = [Change("delegation-token/7", None, None), Change("delegation-token/8", None, None)]
     with structlog.testing.capture_logs() as told:
