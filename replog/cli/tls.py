@@ -52,8 +52,8 @@ def issue(
 ) -> None:
     """Make a private key and its certificate for a year, in one file: DIR/ROLE-NAME.pem (`ssl.keystore.location`).
 
-    It holds for localhost, 127.0.0.1, ::1 and each `--host`. A broker or controller that runs takes a replaced one for
-    its new connections; a console is started again.
+    It holds for localhost, 127.0.0.1, ::1 and each `--host`. A process that runs takes a replaced one for its new
+    connections.
 
     Example: `replog tls issue broker 1 --authority /etc/replog/tls --host broker-1.example.net`"""
     from replog.command.ending import BadUse

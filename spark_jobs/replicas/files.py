@@ -3,10 +3,13 @@
 A store is pickled into Spark's tasks: it opens files or connections at the first call, and `close` closes them.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from struct import Struct
 from typing import NamedTuple, Protocol
 
 from replog.config.properties import MAX_LONG
@@ -178,7 +181,10 @@ def last_indexed(segment: ReplicaSegment, log: LogFile, below: int = MAX_LONG) -
     layout = LAYOUTS[INDEX_SUFFIX]
     try:
         with open_index(segment, INDEX_SUFFIX) as file:
-            end, size = file.size // layout.size * layout.size, FIRST_ENTRIES
+            slots = range(file.size // layout.size)
+            if below < MAX_LONG:  # otherwise a look-up in the middle would read all that is behind it
+                slots = slots[: bisect_left(slots, below - segment.base, key=partial(_relative_offset, file, layout))]
+            end, size = len(slots) * layout.size, FIRST_ENTRIES
             while end > 0:
                 start = max(0, end - size)
                 piece = file.read(start, end - start)
@@ -191,6 +197,11 @@ def last_indexed(segment: ReplicaSegment, log: LogFile, below: int = MAX_LONG) -
     except FileNotFoundError:
         pass
     return 0
+
+
+def _relative_offset(file: SegmentFile, layout: Struct, slot: int) -> int:
+    entry = file.read(slot * layout.size, layout.size)
+    return int(layout.unpack(entry)[0]) if len(entry) == layout.size else MAX_LONG
 
 
 def _is_true(segment: ReplicaSegment, log: LogFile, offset: int, position: int) -> bool:

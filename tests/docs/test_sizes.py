@@ -27,7 +27,7 @@ LINES = {
     "replog/command": 471,
     "replog/common": 396,
     "replog/config": 752,
-    "replog/console": 1_448,
+    "replog/console": 1_488,
     "replog/controller": 2_619,
     "replog/demo": 537,
     "replog/local_cluster": 1_292,
@@ -37,14 +37,14 @@ LINES = {
     "replog/purgatory": 140,
     "replog/rpc": 6_568,
     "replog/server": 9_925,
-    "replog/simulator": 8_855,
+    "replog/simulator": 8_857,
     "spark_jobs": 1_220,
     "spark_jobs/audit": 3_692,
     "spark_jobs/records": 1_873,
-    "spark_jobs/replicas": 2_915,
+    "spark_jobs/replicas": 2_926,
 }
 FILES = 522
-TESTS = 70_217
+TESTS = 70_240
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 
