@@ -104,6 +104,23 @@ sys.exit(with_spark(work))
 """
 
 
+INTERRUPTED_JOB = """
+import atexit, os, signal, sys, threading, time
+from spark_jobs.command_line import ending, with_spark
+from spark_jobs.session import spark_session
+
+def work(_):
+    context = spark_session("job", "local[4]").sparkContext
+    log4j = context._jvm.org.apache.logging.log4j.LogManager
+    for name in ("org.apache.spark.executor.Executor", "another"):
+        atexit.register(log4j.getLogger(name).error, "of a task that was not begun")
+    threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    context.parallelize(range(4000), 4000).foreach(lambda number: time.sleep(0.02))
+    return 0
+
+sys.exit(ending(lambda: with_spark(work)))
+"""
+
 SIGNALLED = """
 import os, sys, time
 from spark_jobs.command_line import ending, with_spark
@@ -206,6 +223,13 @@ def test_ctrl_c_waits_for_what_is_being_written_and_lets_nothing_more_be_written
     assert left[-1].endswith("done"), left
     time.sleep(0.3)
     assert written == left
+
+
+@pytest.mark.spark
+def test_an_interrupted_job_is_told_in_a_word_and_java_says_nothing_more():
+    """Its tasks end after this process."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_JOB], capture_output=True, text=True, timeout=2 * LIMIT_S)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -14,6 +14,7 @@ from replog.local_cluster.local_cluster import LocalCluster
 from spark_jobs.kafka_options import in_full, refuse_unknown, security_of
 from spark_jobs.records.batch_reader import BatchQueryReader
 from spark_jobs.records.options import sink_options, source_options
+from spark_jobs.records.stream_reader import StreamReader
 from spark_jobs.records.writer import BatchWriter
 from spark_jobs.replicas.sources import BatchesSource
 from tests.spark_jobs.records.conftest import read_all
@@ -59,7 +60,7 @@ def test_what_is_wrong_with_tls_is_told_before_anything_is_asked(given, told):
 
 
 @pytest.mark.processes
-def test_a_secured_cluster_is_written_read_and_shown_as_tables_by_options_alone(tmp_path, monkeypatch):
+def test_a_secured_cluster_is_written_read_streamed_and_shown_as_tables_by_options_alone(tmp_path, monkeypatch):
     with LocalCluster(tmp_path, brokers=1, secure=True) as cluster:
         monkeypatch.delenv("REPLOG_CLIENT_CONFIG", raising=False)
         options = {f"kafka.{name}": value for name, value in load_properties(cluster.client_config).items()}
@@ -79,6 +80,10 @@ def test_a_secured_cluster_is_written_read_and_shown_as_tables_by_options_alone(
         writer.write(iter([pa.RecordBatch.from_pydict({"value": ["one", "two"]})]))
         batch = BatchQueryReader(source_options({**options, "subscribe": "t"}, streaming=False))
         assert [row["value"] for row in read_all(batch, list(batch.partitions()))] == [b"one", b"two"]
+        earliest = {**options, "subscribe": "t", "startingOffsets": "earliest"}
+        stream = StreamReader(source_options(earliest, streaming=True))
+        end = stream.latestOffset(start := stream.initialOffset(), stream.getDefaultReadLimit())
+        assert [row["value"] for row in read_all(stream, list(stream.partitions(start, end)))] == [b"one", b"two"]
         table = BatchesSource({**options, "topic": "t"}).reader(StructType())
         rows = [row for part in table.partitions() for read in table.read(part) for row in read.to_pylist()]
         assert [(row["last_offset"], row["fault"]) for row in rows] == [(1, None)]

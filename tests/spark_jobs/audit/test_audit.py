@@ -13,6 +13,7 @@ from replog.log.log import Log
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, LEVELS, AuditFinding
+from spark_jobs.audit.overview import states
 from spark_jobs.audit.report import html_report
 from spark_jobs.audit.results import summary
 from tests.damage.vocabulary import index_entries, producers, seal, segment_file, set_index_entry, written
@@ -124,6 +125,16 @@ def test_a_changed_index_entry_is_a_lie_of_that_file(audits, kind):
         (finding,) = of_topic(audits[level], kind)
         assert (finding.kind, finding.wrong) == ("INDEX_LIE", LIES[kind]), finding
         assert finding.evidence[0].file.endswith(f".{kind}"), finding
+
+
+def test_evidence_shows_the_values_of_every_replica_and_the_map_tells_lag_from_faults(audits):
+    (finding,) = of_topic(audits["deep"], "value")
+    assert [evidence.replica for evidence in finding.evidence] == [1, 2, 3]
+    assert finding.evidence[0].seen == finding.evidence[1].seen != finding.evidence[2].seen
+    state_of = states(audits["deep"])
+    assert (state_of["lag", 0, 1], state_of["lag", 0, 2]) == ("ok", "lagging")
+    assert (state_of["bit-rot", 0, 1], state_of["bit-rot", 0, 2]) == ("ok", "fault")
+    assert state_of["unreadable", 0, 3] == "unreadable"
 
 
 def test_what_a_level_reads_is_told(audits):

@@ -1,5 +1,7 @@
 """Audits that go on from others, on directories that grow between them; killed and started again."""
 
+from functools import partial
+
 import pytest
 
 from replog.log.formats.batch import HEADER_SIZE
@@ -60,12 +62,14 @@ def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut
 ):
     reported: list[Round] = []
     reports: list[StandingAudit] = []
-    follower = Follower(spark, cluster.directories, [], "deep", tmp_path, reported.append, report=reports.append)
+    made = partial(Follower, spark, cluster.directories, [], "deep", tmp_path, reported.append, report=reports.append)
+    follower = made()
     follower.round()
     cluster.extend("orders", BATCHES, 35, wrong_in_3)
     before = (tmp_path / STATE).read_bytes()
     follower.round()
-    (tmp_path / STATE).write_bytes(before)  # its findings were written, and then the end came
+    (tmp_path / STATE).write_bytes(before)  # its findings were written, and then it was killed
+    follower = made()
     follower.round()
     follower.round()
     assert [(r.number, r.verdict, r.offsets, len(r.new), r.known) for r in reported] == [

@@ -110,6 +110,20 @@ def test_print_has_everything_whatever_is_filtered_or_folded(browser, pages):
     assert 3 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 12
 
 
+def test_without_scripts_everything_is_there(browser, pages):
+    browser("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(pages / "sample.html")
+        root = browser("DOM.getDocument")["root"]["nodeId"]
+        shown, form = (
+            len(browser("DOM.querySelectorAll", nodeId=root, selector=selector)["nodeIds"])
+            for selector in ("#found > tbody:not([hidden])", "#search[hidden]")
+        )
+    finally:
+        browser("Emulation.setScriptExecutionDisabled", value=False)
+    assert (shown, form) == (9, 1)
+
+
 def test_nothing_hostile_runs(browser, pages):
     browser.open(pages / "hostile.html")
     assert browser.js("document.title").startswith("DIVERGED")

@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.errors import PySparkException
@@ -126,15 +126,18 @@ def test_a_batch_write_reads_back(spark, local):
     assert "more than kafka.max.request.size=1048576; raise that" in "".join(str(caught.value).splitlines()[:2])
 
 
-def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(spark, local, tmp_path):
+def test_a_stream_goes_on_from_its_checkpoint_at_its_rate_and_is_exact_though_a_broker_is_killed(
+    spark, local, tmp_path
+):
     create(local, "in", "out")
     produce(local, "in", 0, 2500)
     source = spark.readStream.format("replog").options(**options(local, "in")).option("maxOffsetsPerTrigger", 1000)
 
-    def run() -> StreamingQuery:
+    def run(meanwhile: Callable[[], object] = lambda: None) -> StreamingQuery:
         sink = source.load().select("key", "value").writeStream.format("replog").option("topic", "out")
         sink = sink.option("kafka.bootstrap.servers", local.bootstrap).queryName("copy")
         query = sink.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
+        meanwhile()
         assert query.awaitTermination(400), "the query did not end"
         return query
 
@@ -144,9 +147,10 @@ def test_a_stream_goes_on_from_its_checkpoint_at_its_rate(spark, local, tmp_path
     assert behind == [str(left / 3) for left in (1500, 500, 0)]
     assert values(local, "out") == list(range(2500))
     produce(local, "in", 2500, 700)
-    again = [progress for progress in run().recentProgress if progress["numInputRows"]]
+    again = [progress for progress in run(lambda: local.kill(2)).recentProgress if progress["numInputRows"]]
     assert [progress["numInputRows"] for progress in again] == [700], "only what is new is read after a restart"
     assert values(local, "out") == list(range(3200))
+    local.start(2)
 
 
 @pytest.mark.spark
