@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, repeat, takewhile
 
 from replog.client.counts import ProducerCounts
-from replog.client.producing.deliveries import Delivery, Outcome
+from replog.client.producing.deliveries import Delivery, DeliveryFailed, Outcome
 from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, ProducerId, Sequences
 from replog.client.records import BatchBuilder, Encoded, Headers
 from replog.errors import ErrorCode, ReplogError
@@ -37,8 +37,7 @@ class ProducerBatch:
     bytes: int = 0
     data: Encoded | None = None  # set when it is built
     attempts: int = 0  # sends that failed
-    may_be_appended: bool = False
-    in_doubt: bool = False  # it may be in the log under the number that it has
+    may_be_appended: bool = False  # then it keeps its number
     last_error: ReplogError | None = None
 
     @property
@@ -58,7 +57,7 @@ class ProducerBatch:
         """Have it get another number. The answers to the last one do not count for that."""
         self.sequence = None
         self.attempts = 0
-        self.refused = self.in_doubt = False
+        self.refused = False
 
 
 @dataclass(slots=True, eq=False)
@@ -301,17 +300,26 @@ class Accumulator:
 
         A log that knows a producer knows its last batch, but after a restart none before it (PS-7). So a refused batch
         is in the log if a later one is, unless no try can have brought it there: then the log had forgotten the
-        producer. If none is in the log, the batch before them was given up or lost, and they get new numbers."""
+        producer. If none is in the log, the batch before them was given up or lost, and they get new numbers. Those
+        that an earlier leader may have appended fail: it may lead again, and would have them twice (divergence 21)."""
         numbered = queue.numbered()
         if numbered and numbered[0].refused:
-            appended = [batch for batch in numbered if batch.number < sequences.acknowledged and batch.in_doubt]
+            appended = [batch for batch in numbered if batch.number < sequences.acknowledged and batch.may_be_appended]
             for batch in appended:
                 self.settle(batch)
             if not appended and all(batch.refused for batch in numbered):
                 logger.warning("%s: the log does not take sequence %s", queue.partition, numbered[0].sequence)
                 sequences.broken = True
                 for batch in numbered:
-                    batch.number_anew()
+                    if batch.may_be_appended:
+                        batch.outcome.error = DeliveryFailed(
+                            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                            f"{queue.partition}: records before it are lost, and another replica may have it",
+                            True,
+                        )
+                        self.settle(batch)
+                    else:
+                        batch.number_anew()
         if sequences.broken and not queue.numbered():
             sequences.mend()
 

@@ -149,8 +149,7 @@ class Sender:
         batch.attempts += 1
         batch.last_error = error
         batch.refused = error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        batch.in_doubt |= error.code not in DEFINITE
-        batch.may_be_appended |= batch.in_doubt
+        batch.may_be_appended |= error.code not in DEFINITE
 
     def _go_on_later(self, queue: PartitionQueue) -> None:
         """Have the queue's next batches wait for a backoff, after an error."""

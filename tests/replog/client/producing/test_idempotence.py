@@ -3,6 +3,7 @@
 import pytest
 
 from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
+from replog.client.producing.deliveries import DeliveryFailed
 from replog.client.producing.idempotence import MAX_EPOCH, SEQUENCES, Identity, ProducerId, Sequences
 from replog.client.producing.producer import Producer
 from replog.errors import ErrorCode, ReplogError
@@ -45,7 +46,7 @@ class Harness:
         """An answer for batches of one partition, or that it was lost."""
         (queue,) = {self.queue_of(batch) for batch in batches}
         for batch in batches:
-            batch.in_doubt = True
+            batch.may_be_appended |= not batch.refused
         for batch in batches if appended else ():
             self.accumulator.settle(batch)
             assert queue.sequences is not None
@@ -131,9 +132,25 @@ def test_a_batch_that_the_log_refuses_after_a_hole_is_numbered_anew(harness):
     second.refused = third.refused = True
     harness.land(second, third, appended=False)
     assert [name(batch) for batch in harness.take()] == [(7, 1, 0)]
-    assert (second.refused, second.in_doubt) == (False, False), "the old number counts no more"
+    assert not second.refused, "the old number counts no more"
     harness.land(second, appended=True)
     assert [name(batch) for batch in harness.take()] == [(7, 1, 1)]
+    assert [r.value for r in decode(b"".join(third.encoded()))] == [b"c"]
+
+
+def test_a_refused_batch_that_another_replica_may_have_fails_and_those_behind_it_go_on(harness):
+    """Failover, seed 334: with another number, it was in the log twice when that replica led again."""
+    harness.append(b"a", b"b", b"c")
+    given_up, second, third = harness.take()
+    harness.give_up(given_up)
+    third.refused = True
+    harness.land(given_up, second, third, appended=False)  # the answer to the second is lost
+    assert harness.take() == [second, third]
+    second.refused = third.refused = True
+    harness.land(second, third, appended=False)
+    assert isinstance(second.outcome.error, DeliveryFailed)
+    assert second.outcome.error.may_be_appended
+    assert [name(batch) for batch in harness.take()] == [(7, 1, 0)]
     assert [r.value for r in decode(b"".join(third.encoded()))] == [b"c"]
 
 
