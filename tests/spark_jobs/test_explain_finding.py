@@ -13,7 +13,7 @@ from spark_jobs.audit.findings import AuditFinding, Evidence
 from spark_jobs.audit.results import finding_record
 from spark_jobs.explain_finding import explain, main, read_report
 from tests.damage.vocabulary import overwrite
-from tests.spark_jobs.log_directories import Cluster
+from tests.spark_jobs.log_directories import Cluster, batch
 
 
 def finding(kind: str, wrong: int | None, first: int, *evidence: Evidence) -> dict[str, Any]:
@@ -53,6 +53,15 @@ def test_bit_rot_is_shown_beside_a_sound_copy_with_the_first_wrong_byte_marked(c
     assert bytes.fromhex(suspect["hex"])[at] == 0xFF != bytes.fromhex(sound["hex"])[at]
     assert suspect["file"] == str(path)
     assert shown["meaning"].startswith("Stored bytes changed")
+
+
+def test_replicas_with_other_values_differ_in_crc_and_epoch_side_by_side(cluster):
+    cluster.build(3, "orders", changed=lambda n: batch(n, b"wrong" if n == 10 else b"value"), epochs=lambda n: 7)
+    shown = explain(report(cluster, finding("VALUE_MISMATCH", 3, 20)), 1)
+    assert {"crc", "crcComputed", "partitionLeaderEpoch"} <= set(shown["differs"])
+    assert "isValid" not in shown["differs"]
+    covering = [[entry["epoch"] for entry in held["entries"] if entry["covers"]] for held in shown["epochs"]]
+    assert covering == [[1], [1], [7]]
 
 
 def test_bytes_that_are_no_batch_are_shown_raw(cluster):

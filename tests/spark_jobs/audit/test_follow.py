@@ -1,5 +1,6 @@
 """Audits that go on from others, on directories that grow between them; killed and started again."""
 
+import json
 from functools import partial
 
 import pytest
@@ -78,6 +79,9 @@ def test_rounds_tell_each_finding_once_until_it_is_repaired_and_one_that_was_cut
         (1, DIVERGED, 10, 1, 0),
         (2, DIVERGED, 10, 0, 1),
     ], reported
+    told = json.loads(json.dumps(reported[1].as_json()))
+    assert (told["round"], told["verdict"], told["offsets"], told["error"]) == (1, DIVERGED, 10, None), told
+    assert [(f["class"], f["first_offset"]) for f in told["new_findings"]] == [("VALUE_MISMATCH", 60)]
     assert verified_to(read_state(tmp_path).saved) == 60
     table = spark.read.parquet(str(tmp_path / "findings")).collect()
     assert [(row["class"], row["wrong_replica"], row["first_offset"], row["round"]) for row in table] == [

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import itertools
+import json
 import re
 import resource
 import signal
@@ -18,7 +19,7 @@ from spark_jobs.audit.overview import STATES, SYMBOLS, states
 from spark_jobs.audit.pictures import Lane, Mark, plots
 from spark_jobs.audit.report import SYMBOLS as VERDICT_SYMBOLS
 from spark_jobs.audit.report import html_report, write_report
-from spark_jobs.audit.results import FINDINGS_SCHEMA, finding_record, write_findings
+from spark_jobs.audit.results import FINDINGS_SCHEMA, finding_record, summary, write_findings
 from spark_jobs.audit.text import MAX_TEXT, printable
 from spark_jobs.replicas.describe import Replica
 from tests.spark_jobs.audit import samples
@@ -209,6 +210,12 @@ def test_ten_thousand_partitions_and_a_thousand_findings_make_a_page_of_bounded_
     cells = re.findall(r'<td class="(ok|lagging|fault|unreadable|absent)', page)
     assert len(cells) == 30_000
     assert "Left out" not in page
+
+
+def test_the_summary_has_the_states_of_all_replicas():
+    told = json.loads(json.dumps(summary(samples.sample())))
+    assert (told["verdict"], len(told["replicas"])) == (DIVERGED, 26)
+    assert {replica["state"] for replica in told["replicas"]} == {"ok", "lagging", "fault", "unreadable"}
 
 
 # -- colours

@@ -89,6 +89,12 @@ def devices(directory: Path) -> None:
         os.symlink("/dev/zero", directory / name)
 
 
+def links_to_themselves(directory: Path) -> None:
+    small(directory)
+    for name in (*(NAME + suffix for suffix in SIDE), "leader-epoch-checkpoint"):
+        os.symlink(name, directory / name)
+
+
 def offsets_at_their_end(directory: Path) -> None:
     base = 2**63 - 2**32 - 1
     batches = header(base, delta=2**31 - 1) + header(base + 2**31, delta=2**31 - 1) + header(2**63 - 1, delta=9)
@@ -117,6 +123,7 @@ CASES: list[Callable[[Path], None]] = [
     pipes,
     a_pipe_for_marks,
     devices,
+    links_to_themselves,
     offsets_at_their_end,
     offsets_beyond_their_end,
     one_segment_twice,
