@@ -37,7 +37,7 @@ LINES = {
     "replog/purgatory": 140,
     "replog/rpc": 6_568,
     "replog/server": 9_925,
-    "replog/simulator": 8_857,
+    "replog/simulator": 8_858,
     "spark_jobs": 1_220,
     "spark_jobs/audit": 3_692,
     "spark_jobs/records": 1_873,

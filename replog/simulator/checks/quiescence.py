@@ -14,7 +14,8 @@ def unsettled(tp: TopicPartition, state: PartitionState, brokers: Mapping[int, B
     """Yield the reason, if any, why a partition is not at rest: not every live replica is in sync and in the leader's
     epoch, or some record is not committed or not stable everywhere."""
     live = [broker_id for broker_id in state.replicas if broker_id in brokers]
-    if state.leader < 0 or set(state.isr) != set(live) or state.recovering:
+    still_recovering = state.recovering and len(state.replicas) > 1  # ST-15: one alone has no ISR change to say so with
+    if state.leader < 0 or set(state.isr) != set(live) or still_recovering:
         yield f"leader {state.leader}, ISR {list(state.isr)} of {list(state.replicas)}, ELR {list(state.elr)}"
         return
     bounds = {}
