@@ -51,7 +51,7 @@ class BrokerCheck:
         self._image = broker.manager.context.image
         self._version = -1  # the image's, when it was last looked at
         self._registered: Registrations = {}
-        self._waiting = Waiting(broker_id, broker.manager, process)
+        self._waiting = Waiting(broker_id, broker.manager, process, world)
         self._steps = self._next_rows = 0  # the steps so far, and at the next look at delayed operations
 
     def after_step(self, touched: Collection[Path] | None = None) -> None:

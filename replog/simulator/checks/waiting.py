@@ -9,6 +9,7 @@ from leader.delayed_produce import DelayedProduce
 from leader.fetch_session import FetchSession
 from replog.errors import ErrorCode
 from replog.server.broker.replicas.replica_manager import DelayedOperations, ReplicaManager
+from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
@@ -22,18 +23,24 @@ Session = FetchSession[Any]
 class Waiting:
     """Checks of one broker. Time in which its loop waits for the disk does not count."""
 
-    def __init__(self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess) -> None:
+    def __init__(
+        self, broker_id: int, manager: ReplicaManager, process: SimulatedProcess, world: SimulatedCluster
+    ) -> None:
         self._broker = f"broker {broker_id}"
         self._manager = manager
         self._process = process
+        self._world = world
         self._kinds = {"produce": manager.produces, "DeleteRecords": manager.record_deletions}
-        self._now_ms = 0
-        self._seen: dict[Hashable, tuple[object, int]] = {}  # things that must end soon, and since when in ms
-        self._seen_before: dict[Hashable, tuple[object, int]] = {}
+        self._now_ms = 0  # the broker's clock, which measures deadlines
+        self._ran_ms = 0.0  # the simulation's clock: over a long wait, a broker's drifts by more than `WAKING_MS`
+        # Things that must end soon, and `_ran_ms` when they were first seen:
+        self._seen: dict[Hashable, tuple[object, float]] = {}
+        self._seen_before: dict[Hashable, tuple[object, float]] = {}
 
     def check(self) -> int:
         """Raise Violation if something waits that should not; return the number of rows that were looked at."""
-        self._now_ms = self._manager.context.clock.monotonic_ms() - int(self._process.waited_s * 1000)
+        self._now_ms = self._manager.context.clock.monotonic_ms()
+        self._ran_ms = self._process.ran_s(self._world.now_s) * 1000
         self._seen_before, self._seen = self._seen, {}
         for kind, operations in self._kinds.items():
             self._check_operations(kind, operations)
@@ -55,11 +62,11 @@ class Waiting:
                     self._check_awake(session, session.pending, "a fetch")
         return sum(operations.purgatory.size for operations in self._kinds.values()) + sum(map(len, watching.values()))
 
-    def _for_ms(self, key: Hashable, what: object) -> int:
+    def _for_ms(self, key: Hashable, what: object) -> float:
         """Return for how long this has been seen of `key` without a break."""
         known = self._seen_before.get(key)
-        seen = self._seen[key] = known if known is not None and known[0] is what else (what, self._now_ms)
-        return self._now_ms - seen[1]
+        seen = self._seen[key] = known if known is not None and known[0] is what else (what, self._ran_ms)
+        return self._ran_ms - seen[1]
 
     def _check_deadline(self, of: Hashable, deadline_ms: int | None, what: str) -> None:
         """Raise Violation if a deadline is overdue by `SLACK_MS` of running time."""
@@ -71,7 +78,7 @@ class Waiting:
     def _check_awake(self, key: Hashable, waits: object, what: str) -> None:
         """PG-6: raise Violation if something that could be answered still waits after `WAKING_MS`."""
         if (since_ms := self._for_ms(key, waits)) > WAKING_MS:
-            self._fail(f"what {what} waits for came {since_ms} ms ago, and nobody has told it")
+            self._fail(f"what {what} waits for came {since_ms:.0f} ms ago, and nobody has told it")
 
     def _fail(self, text: str) -> None:
         raise Violation("INV-19", f"{self._broker}: {text}")

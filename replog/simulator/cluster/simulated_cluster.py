@@ -103,6 +103,10 @@ class SimulatedCluster:
     # -- what the checks look at
 
     @property
+    def now_s(self) -> float:
+        return self.kernel.loop.time()
+
+    @property
     def brokers(self) -> dict[int, Broker]:
         """The live incarnations, whatever their state."""
         return {broker_id: member.broker for broker_id, member in self.members.items() if member.broker is not None}

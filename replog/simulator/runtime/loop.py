@@ -147,7 +147,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 if process is None:
                     handle._context.run(handle._callback, *handle._args)  # type: ignore[arg-type]
                     self.steps += 1
-                elif process.state is RUNNING and (handle.in_thread or not (process.kept or process.busy)):
+                elif process.state is RUNNING and (
+                    handle.in_thread or (not process.kept and process.busy_since is None)
+                ):
                     try:
                         handle._context.run(handle._callback, *handle._args)  # type: ignore[arg-type]
                     except (SystemExit, KeyboardInterrupt):
@@ -176,12 +178,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.too_long = step
         if step.seconds >= TOLD_S and (known is None or known.seconds < step.seconds):
             self.longest[step.callers] = step
-        process.busy = True
-        process.waited_s += spent_s
+        process.busy_since = self._now
         self.call_at(self._now + spent_s, self._no_longer_busy, process, context=KERNEL)
 
     def _no_longer_busy(self, process: SimulatedProcess) -> None:
-        process.busy = False
+        assert process.busy_since is not None
+        process.waited_s += self._now - process.busy_since
+        process.busy_since = None
         self._release(process)
 
     @contextmanager

@@ -27,20 +27,24 @@ class Killed(BaseException):
 class SimulatedProcess:
     """A broker's incarnation, a controller or a client; a restart makes a new one of the same name."""
 
-    __slots__ = ("busy", "context", "kept", "lost_power", "name", "prune_at", "state", "tasks", "waited_s")
+    __slots__ = ("busy_since", "context", "kept", "lost_power", "name", "prune_at", "state", "tasks", "waited_s")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.state = RUNNING
         self.lost_power = False  # it died silently: its peers hear nothing
-        self.waited_s = 0.0  # the time that its loop has waited for the disk, in all
-        self.busy = False  # the loop's: a callback of it still waits for the disk
+        self.waited_s = 0.0  # the time that its loop has waited for the disk, in waits that are over
+        self.busy_since: float | None = None  # the loop's: since when a callback of it waits for the disk
         self.kept: deque[Hashable] = deque()  # the loop's: callbacks that must not run now, or ever
         self.tasks: list[asyncio.Task[Any]] = []  # the loop's: a task without a reference would be closed
         self.prune_at = 16
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
         self.context.run(OPEN_FILES.set, OpenFiles())
+
+    def ran_s(self, now_s: float) -> float:
+        """Return the seconds in which its loop did not wait for the disk, by the simulation's clock."""
+        return (now_s if self.busy_since is None else self.busy_since) - self.waited_s
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.state.value}>"

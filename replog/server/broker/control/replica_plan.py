@@ -33,5 +33,5 @@ def plan_replica(broker_id: int, state: PartitionState | None, topic: Topic | No
         return ReplicaPlan.REPLACE
     if not is_here:
         return ReplicaPlan.CREATE
-    leads_anew = state.leader == broker_id and state.leader_epoch > present.led_epoch
+    leads_anew = state.leader == broker_id and state.leader_epoch > present.led_epoch and broker_id in state.isr
     return ReplicaPlan.LEAD if leads_anew else ReplicaPlan.KEEP

@@ -14,8 +14,8 @@ before or after the change, as it would on brokers that learn of it at different
 Changes are carried out one after the other. Very many new replicas are made in waves, with later changes in between;
 while clients are served the waves are smaller, with rests. Other changes, such as those after a crash, do not rest.
 
-A replica for which there is no room or no descriptor keeps its role, or has none, until a later try succeeds. A failed
-disk takes its directory offline (CT-27)."""
+A replica for which there is no room or no descriptor keeps its role, or has none, until a later try succeeds. One whose
+record contradicts itself does so until the next record. A failed disk takes its directory offline (CT-27)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +52,10 @@ log = structlog.get_logger()
 
 WAVE = 300  # new replicas that are made durable together, and have roles before the next are begun
 LARGE_WAVE = 5000  # if no clients are served; a follower that is a wave ahead of its leader would ask in vain
+
+CONTRADICTION = (
+    "the metadata contradict themselves about a partition; no role changes here until an election mends them"
+)
 
 LogLine = Mapping[str, object]  # tells of a role in a new epoch
 Slices = Callable[[Iterable[Any]], AsyncIterator[Any]]
@@ -307,14 +311,22 @@ class RoleChanges:
     async def _take_up(self, changed: Iterable[TopicPartition], slices: Slices) -> None:
         leading: list[tuple[TopicPartition, PartitionState]] = []
         following: list[tuple[TopicPartition, PartitionState]] = []
+        refused: list[LogLine] = []
         async for tp in in_slices(changed):
             state = self._image.partitions.get(tp)
             hosted = self._replicas.hosted.get(tp)
             loaded = hosted.log if hosted is not None else self._logs.get(tp)
             is_offline = tp in self._replicas.unreachable or (loaded is not None and loaded.failure is not None)
             is_here = tp not in self._refused and tp not in self._coming and not is_offline
-            if state is not None and self._broker_id in state.replicas and is_here:
+            if state is None or self._broker_id not in state.replicas or not is_here:
+                continue
+            epoch = hosted.leader_epoch if hosted is not None else 0
+            if state.leader not in (NO_LEADER, *state.isr) or state.leader_epoch < epoch:
+                record = f"leader {state.leader} in epoch {state.leader_epoch}, in sync {list(state.isr)}"
+                refused.append({"partition": str(tp), "record": record, "epoch_here": epoch})
+            else:
                 (leading if state.leader == self._broker_id else following).append((tp, state))
+        log_each(log.error, CONTRADICTION, refused)
         for role, take_up, partitions in ("leading", self._lead, leading), ("following", self._follow, following):
             begun = [self._guarded(take_up, tp, state) async for tp, state in slices(partitions)]
             log_each(log.info, role, [each for each in begun if each is not None])

@@ -70,6 +70,10 @@ class TinyWorld:
         for broker_id in (1, 2, 3):
             self.register(broker_id, broker_epoch=100 + broker_id)
 
+    @property
+    def now_s(self) -> float:
+        return self.clock.monotonic_s()
+
     def process_of(self, broker_id: int) -> SimulatedProcess:
         return self._processes[broker_id]
 

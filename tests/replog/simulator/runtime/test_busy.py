@@ -83,3 +83,12 @@ def test_a_thread_that_waits_for_the_disk_keeps_its_executor_and_not_the_loop(lo
     assert done["first"] == done["beside"] == 1.5
     assert 2.0 < done["second"] < 2.2
     assert not loop.longest
+
+
+def test_a_process_has_not_run_while_its_loop_waits_for_the_disk(loop, process):
+    ran: list[float] = []
+    loop.call_at(1.0, loop.spend, "fsync", 57.0, 57.0, context=process.context)
+    for at in 0.5, 1.5, 30.0, 58.5:
+        loop.call_at(at, lambda: ran.append(process.ran_s(loop.time())))
+    loop.run_until(100.0)
+    assert ran == [0.5, 1.0, 1.0, 1.5]

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import structlog
 
 from replog.config.processes import DEFAULT_USER
@@ -10,6 +11,7 @@ from replog.controller.decision import Decision
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 from replog.server.broker.control import odd_settings
+from replog.server.broker.control.role_changes import CONTRADICTION
 from tests.replog.server.broker.conftest import SESSION_MS, TP, InProcessCluster, batch, eventually
 
 
@@ -105,3 +107,25 @@ async def test_a_broker_beats_often_enough_for_a_short_session(cluster):
         broker = await cluster.start_broker(1, broker_heartbeat_interval_ms=60_000)
     assert broker._lifecycle.standing.interval_ms == SESSION_MS // 3
     assert [each["session_ms"] for each in told if "session is short" in each["event"]] == [SESSION_MS]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [lambda state: {"isr": (3 - state.leader,)}, lambda state: {"leader_epoch": state.leader_epoch - 1}],
+    ids=["its leader is out of sync", "its epoch falls"],
+)
+async def test_no_record_of_a_partition_that_is_stored_stops_a_broker_and_an_election_mends_it(cluster, damage):
+    """As a damaged store, or another program, has them. Roles assert what no controller of ours would write."""
+    await cluster.begin(2)
+    leader, stored = cluster.leader(TP), cluster.controller.state.image.partitions[TP]
+    topic_id = cluster.controller.state.image.topics["t"].topic_id
+    wrong = replace(stored, partition_epoch=stored.partition_epoch + 1, **damage(stored))
+    with structlog.testing.capture_logs() as logs:
+        await cluster.controller.decide(lambda _: Decision([Change("partition", TP, wrong, topic_id)], None))
+        await eventually(lambda: len([each for each in logs if each["event"] == CONTRADICTION]) == 2)
+    assert not any(broker.failed for broker in cluster.brokers.values()), logs
+    await cluster.crash_broker(leader)
+    await cluster.start_broker(leader)
+    await cluster.led(TP)
+    await eventually(lambda: _leads_two(cluster))
+    assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
