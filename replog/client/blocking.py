@@ -134,7 +134,7 @@ class Blocking(Generic[C]):
 class BlockingDelivery:
     """The future outcome of a record that a blocking producer sent."""
 
-    def __init__(self, client: Blocking[Producer], delivery: Delivery) -> None:
+    def __init__(self, client: Blocking[Producer[Any, Any]], delivery: Delivery) -> None:
         self._client = client
         self._delivery = delivery
 

@@ -29,12 +29,12 @@ TWINS = {  # methods that need their own code: name, what it returns, what it do
             "[BlockingDelivery(self, sent) for sent in self._run(lambda: self._client.send_many({}))]",
         ),
     ),
-    "fetch": (("fetch", "list[Record]", "self._run(lambda: self._client.fetch({}), self._client.give_back)"),),
+    "fetch": (("fetch", "list[Record[K, V]]", "self._run(lambda: self._client.fetch({}), self._client.give_back)"),),
     "fetch_many": (
-        ("fetch_many", "list[Record]", "self._run(lambda: self._client.fetch_many({}), self._client.give_back)"),
+        ("fetch_many", "list[Record[K, V]]", "self._run(lambda: self._client.fetch_many({}), self._client.give_back)"),
     ),
     "close": (("close", "None", "self._close(lambda: self._client.close({}))"),),
-    "__aiter__": (("__iter__", "Iterator[Record]", "self._forever(lambda: self.fetch(max_records=1))"),),
+    "__aiter__": (("__iter__", "Iterator[Record[K, V]]", "self._forever(lambda: self.fetch(max_records=1))"),),
 }
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -52,7 +52,8 @@ def twins(name: str, known: dict[str, str]) -> Iterator[str]:
                 names = (target.id for target in node.targets if isinstance(target, ast.Name))
                 known |= dict.fromkeys(names, f"replog.client.{source}")
     known[name] = "replog.client.admin" if name == "Admin" else f"replog.client.{SOURCES[name][0]}"
-    yield f"class Sync{name}(Blocking[{name}], of={name}):"
+    of, generic = (name, "") if name == "Admin" else (f"{name}[K, V]", ", Generic[K, V]")
+    yield f"class Sync{name}(Blocking[{of}]{generic}, of={name}):"
     yield from _twin(methods["__init__"], "__init__", "None", f"super().__init__(lambda: {name}({{}}))")
     for each, made in methods.items():
         if (each.startswith("_") and each not in TWINS) or each in LEFT_OUT:
@@ -79,7 +80,7 @@ def _twin(made: Function, name: str, returns: str, does: str) -> Iterator[str]:
 
 def generate() -> str:
     known = dict.fromkeys(("Blocking", "BlockingDelivery", "outcomes"), "replog.client.blocking")
-    known |= {"Iterator": "collections.abc", "Record": "replog.client.records"}
+    known |= {"Iterator": "collections.abc", "Generic": "typing", "Record": "replog.client.records"}
     body = "\n\n\n".join("\n".join(twins(client, known)) for client in SOURCES)
     modules: dict[str, list[str]] = defaultdict(list)
     for name in sorted({*re.findall(r"\b(?:[A-Z]\w*|outcomes)\b", body)} & known.keys()):

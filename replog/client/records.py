@@ -3,10 +3,11 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
+from typing_extensions import TypeVar
 
 from replog.client.aborted import AbortedBatches
 from replog.errors import ErrorCode, ReplogError
@@ -35,9 +36,11 @@ _MAX_VARINT_BYTES = 5
 _NULL = varint(-1)  # the size of a null
 _NO_HEADERS = varint(0)
 MAX_TIMESTAMP_MS = 2**63 - 1
+K = TypeVar("K", default=bytes)
+V = TypeVar("V", default=bytes)
 
 
-class Record(NamedTuple):
+class Record(NamedTuple, Generic[K, V]):
     """A record, as a consumer gets it."""
 
     topic: str
@@ -45,8 +48,8 @@ class Record(NamedTuple):
     offset: int
     timestamp: int  # ms since the epoch
     timestamp_type: int  # 0 CreateTime, 1 LogAppendTime
-    key: bytes | None
-    value: bytes | None
+    key: K | None
+    value: V | None
     headers: list[tuple[str, bytes | None]]
     leader_epoch: int
 

@@ -1,6 +1,6 @@
 """The clients for scripts without an event loop. Made by `make proto` from the async ones: do not edit."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from replog.client.admin import Admin
 from replog.client.arguments import Partition
 from replog.client.blocking import Blocking, BlockingDelivery, outcomes
@@ -10,26 +10,26 @@ from replog.client.descriptions import BrokerReplicas, ClusterDescription, Elect
 from replog.client.offsets import OffsetAndTimestamp
 from replog.client.producing.deliveries import RecordMetadata
 from replog.client.producing.producer import Partitioner, Producer
-from replog.client.records import Headers, Record
+from replog.client.records import Headers, K, Record, V
 from replog.common.acl import Acl, AclFilter
 from replog.errors import ReplogError
 from replog.metadata.values import StandingAudit
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike
 from replog.topic import TopicPartition
-from typing import Literal
+from typing import Generic, Literal
 
 
-class SyncProducer(Blocking[Producer], of=Producer):
-    def __init__(self, bootstrap: str | Sequence[str], *, acks: Literal['all', 1, 0]='all', enable_idempotence: bool | None=None, linger_ms: float=0, batch_size: int=262144, compression: str='none', partitioner: Partitioner | None=None, max_request_bytes: int=1 << 20, buffer_memory: int=32 << 20, max_block_ms: int=60000, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None, transport: Transport | None=None) -> None:
-        super().__init__(lambda: Producer(bootstrap, acks=acks, enable_idempotence=enable_idempotence, linger_ms=linger_ms, batch_size=batch_size, compression=compression, partitioner=partitioner, max_request_bytes=max_request_bytes, buffer_memory=buffer_memory, max_block_ms=max_block_ms, delivery_timeout_ms=delivery_timeout_ms, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location, transport=transport))
-    def send(self, topic: str, value: bytes | None, key: bytes | None=None, partition: int | None=None, timestamp_ms: int | None=None, headers: Headers=()) -> RecordMetadata:
+class SyncProducer(Blocking[Producer[K, V]], Generic[K, V], of=Producer):
+    def __init__(self, bootstrap: str | Sequence[str], *, acks: Literal['all', 1, 0]='all', enable_idempotence: bool | None=None, linger_ms: float=0, batch_size: int=262144, compression: str='none', partitioner: Partitioner | None=None, key_serializer: Callable[[K], bytes] | None=None, value_serializer: Callable[[V], bytes] | None=None, max_request_bytes: int=1 << 20, buffer_memory: int=32 << 20, max_block_ms: int=60000, delivery_timeout_ms: int=120000, request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None, transport: Transport | None=None) -> None:
+        super().__init__(lambda: Producer(bootstrap, acks=acks, enable_idempotence=enable_idempotence, linger_ms=linger_ms, batch_size=batch_size, compression=compression, partitioner=partitioner, key_serializer=key_serializer, value_serializer=value_serializer, max_request_bytes=max_request_bytes, buffer_memory=buffer_memory, max_block_ms=max_block_ms, delivery_timeout_ms=delivery_timeout_ms, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location, transport=transport))
+    def send(self, topic: str, value: V | None, key: K | None=None, partition: int | None=None, timestamp_ms: int | None=None, headers: Headers=()) -> RecordMetadata:
         return self._run(lambda: self._client.send_and_wait(topic, value, key, partition, timestamp_ms, headers))
-    def send_nowait(self, topic: str, value: bytes | None, key: bytes | None=None, partition: int | None=None, timestamp_ms: int | None=None, headers: Headers=()) -> BlockingDelivery:
+    def send_nowait(self, topic: str, value: V | None, key: K | None=None, partition: int | None=None, timestamp_ms: int | None=None, headers: Headers=()) -> BlockingDelivery:
         return BlockingDelivery(self, self._run(lambda: self._client.send(topic, value, key, partition, timestamp_ms, headers)))
-    def send_many(self, topic: str, values: Iterable[bytes | None], key: bytes | None=None, partition: int | None=None) -> list[RecordMetadata]:
+    def send_many(self, topic: str, values: Iterable[V | None], key: K | None=None, partition: int | None=None) -> list[RecordMetadata]:
         return self._run(lambda: outcomes(self._client.send_many(topic, values, key, partition)))
-    def send_many_nowait(self, topic: str, values: Iterable[bytes | None], key: bytes | None=None, partition: int | None=None) -> list[BlockingDelivery]:
+    def send_many_nowait(self, topic: str, values: Iterable[V | None], key: K | None=None, partition: int | None=None) -> list[BlockingDelivery]:
         return [BlockingDelivery(self, sent) for sent in self._run(lambda: self._client.send_many(topic, values, key, partition))]
     def flush(self) -> None:
         self._run(lambda: self._client.flush())
@@ -39,9 +39,9 @@ class SyncProducer(Blocking[Producer], of=Producer):
         return self._call(lambda: self._client.metrics())
 
 
-class SyncConsumer(Blocking[Consumer], of=Consumer):
-    def __init__(self, bootstrap: str | Sequence[str], *, isolation_level: IsolationLevel='read_uncommitted', fetch_min_bytes: int=1, fetch_max_bytes: int=1 << 20, fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=1 << 20, auto_offset_reset: Literal['earliest', 'latest', 'error']='latest', client_rack: str='', request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None, transport: Transport | None=None) -> None:
-        super().__init__(lambda: Consumer(bootstrap, isolation_level=isolation_level, fetch_min_bytes=fetch_min_bytes, fetch_max_bytes=fetch_max_bytes, fetch_max_wait_ms=fetch_max_wait_ms, max_partition_fetch_bytes=max_partition_fetch_bytes, auto_offset_reset=auto_offset_reset, client_rack=client_rack, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location, transport=transport))
+class SyncConsumer(Blocking[Consumer[K, V]], Generic[K, V], of=Consumer):
+    def __init__(self, bootstrap: str | Sequence[str], *, isolation_level: IsolationLevel='read_uncommitted', fetch_min_bytes: int=1, fetch_max_bytes: int=1 << 20, fetch_max_wait_ms: int=500, max_partition_fetch_bytes: int=1 << 20, auto_offset_reset: Literal['earliest', 'latest', 'error']='latest', client_rack: str='', key_deserializer: Callable[[bytes], K] | None=None, value_deserializer: Callable[[bytes], V] | None=None, request_timeout_ms: int=30000, ssl_truststore_location: PathLike=None, ssl_keystore_location: PathLike=None, transport: Transport | None=None) -> None:
+        super().__init__(lambda: Consumer(bootstrap, isolation_level=isolation_level, fetch_min_bytes=fetch_min_bytes, fetch_max_bytes=fetch_max_bytes, fetch_max_wait_ms=fetch_max_wait_ms, max_partition_fetch_bytes=max_partition_fetch_bytes, auto_offset_reset=auto_offset_reset, client_rack=client_rack, key_deserializer=key_deserializer, value_deserializer=value_deserializer, request_timeout_ms=request_timeout_ms, ssl_truststore_location=ssl_truststore_location, ssl_keystore_location=ssl_keystore_location, transport=transport))
     def assign(self, partitions: Iterable[Partition]) -> None:
         self._call(lambda: self._client.assign(partitions))
     def partitions_for(self, topic: str, timeout_s: float=30.0) -> list[int]:
@@ -69,15 +69,15 @@ class SyncConsumer(Blocking[Consumer], of=Consumer):
         return self._run(lambda: self._client.end_offsets(partitions, timeout_s))
     def offsets_for_times(self, timestamps: Mapping[TopicPartition, int], timeout_s: float=30.0) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         return self._run(lambda: self._client.offsets_for_times(timestamps, timeout_s))
-    def fetch(self, timeout_s: float=1.0, max_records: int | None=None) -> list[Record]:
+    def fetch(self, timeout_s: float=1.0, max_records: int | None=None) -> list[Record[K, V]]:
         return self._run(lambda: self._client.fetch(timeout_s, max_records), self._client.give_back)
-    def fetch_many(self, timeout_s: float=1.0, max_records: int=500) -> list[Record]:
+    def fetch_many(self, timeout_s: float=1.0, max_records: int=500) -> list[Record[K, V]]:
         return self._run(lambda: self._client.fetch_many(timeout_s, max_records), self._client.give_back)
-    def give_back(self, records: Sequence[Record]) -> None:
+    def give_back(self, records: Sequence[Record[K, V]]) -> None:
         self._call(lambda: self._client.give_back(records))
     def metrics(self) -> Counts:
         return self._call(lambda: self._client.metrics())
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
         return self._forever(lambda: self.fetch(max_records=1))
     def close(self) -> None:
         self._close(lambda: self._client.close())

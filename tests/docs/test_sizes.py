@@ -23,7 +23,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_771,
     "replog/cli": 3_823,
-    "replog/client": 4_927,
+    "replog/client": 4_986,
     "replog/command": 471,
     "replog/common": 396,
     "replog/config": 752,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_926,
 }
 FILES = 522
-TESTS = 70_387
+TESTS = 70_468
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from replog.client.arguments import (
     Partition,
@@ -23,15 +23,15 @@ from replog.client.consuming.subscription import AssignedPartition, LogTruncated
 from replog.client.counts import Counts
 from replog.client.metadata import Metadata
 from replog.client.offsets import EARLIEST, LATEST, OffsetAndTimestamp, list_offsets
-from replog.client.records import Record
+from replog.client.records import K, Record, V
 from replog.common.backoff import Backoff
 from replog.config.properties import MAX_INT, MAX_LONG
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode, PositionError, ReplogError
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
 from replog.topic import TopicPartition, validate_topic_name
 
-__all__ = ["Consumer", "LogTruncated", "TopicRecreated"]
+__all__ = ["Consumer", "DeserializationFailed", "LogTruncated", "TopicRecreated"]
 
 RETRY_BACKOFF_MAX_MS = 500
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "error": None}
@@ -40,14 +40,28 @@ T = TypeVar("T")
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
-class Consumer:
+class DeserializationFailed(PositionError):
+    """A deserializer raised for `record`, whose key and value are bytes here. Seek behind its offset to go on."""
+
+    def __init__(self, field: str, record: Record, cause: Exception) -> None:
+        super().__init__(
+            ErrorCode.INVALID_RECORD,
+            f"{field}_deserializer could not read the {field} of record {record.offset} of {record.topic}-"
+            f"{record.partition}: {cause!r:.200}; seek to {record.offset + 1} to go on",
+        )
+        self.record = record
+
+
+class Consumer(Generic[K, V]):
     """Reads assigned partitions, each in offset order. Use it from one event loop.
 
     With `client_rack` it reads from replicas in that rack (their broker's `broker.rack`), if the cluster has a
     `replica.selector.class`; otherwise, and when such a replica fails, from leaders (FE-20).
 
     With `isolation_level` "read_committed" it reads up to the first open transaction, and skips the records of aborted
-    ones (LG-9). It reads records outside of transactions at either level."""
+    ones (LG-9). It reads records outside of transactions at either level.
+
+    `key_deserializer` and `value_deserializer` make keys and values of their bytes; None stays None."""
 
     def __init__(
         self,
@@ -60,6 +74,8 @@ class Consumer:
         max_partition_fetch_bytes: int = 1 << 20,
         auto_offset_reset: Literal["earliest", "latest", "error"] = "latest",
         client_rack: str = "",
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
         request_timeout_ms: int = 30_000,
         ssl_truststore_location: PathLike = None,
         ssl_keystore_location: PathLike = None,
@@ -82,6 +98,8 @@ class Consumer:
             bootstrap, transport or client_transport(ssl_truststore_location, ssl_keystore_location), rng, "consumer"
         )
         self.life = self._metadata.life
+        deserializers = {"key": key_deserializer, "value": value_deserializer}
+        self._deserializers = {field: made for field, made in deserializers.items() if made is not None}
         self._read_committed = isolation_level == "read_committed"
         self._fetcher = Fetcher(
             self._metadata,
@@ -190,24 +208,42 @@ class Consumer:
                 raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp} of {partition} is negative")
         return await self._list_offsets(timestamps, timeout_s)
 
-    async def fetch(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[Record]:
+    async def fetch(self, timeout_s: float = 1.0, max_records: int | None = None) -> list[Record[K, V]]:
         """Return the next records of one partition, in order; none if none came in time.
 
         Raises INVALID_REQUEST if nothing is assigned. Raises the error of a partition that cannot go on (LogTruncated,
-        OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE) at every call until a `seek` mends it."""
+        OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, DeserializationFailed) at every call until a `seek` mends it."""
         if max_records is not None:
             check_settings(1, MAX_INT, int, max_records=max_records)
-        return await self._awaited(lambda: self._fetcher.take(max_records) or None, timeout_s) or []
+        return await self._awaited(lambda: self._take(max_records) or None, timeout_s) or []
 
-    async def fetch_many(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Record]:
+    async def fetch_many(self, timeout_s: float = 1.0, max_records: int = 500) -> list[Record[K, V]]:
         """Return the next records of all partitions that have some by now, each partition's in order; see `fetch`."""
         taken = more = await self.fetch(timeout_s, max_records)
         while more and len(taken) < max_records:
             try:
-                more = self._fetcher.take(max_records - len(taken))
+                more = self._take(max_records - len(taken))
             except ReplogError:
                 break  # the next call raises it
             taken = taken + more
+        return taken
+
+    def _take(self, max_records: int | None) -> list[Record[K, V]]:
+        taken: list[Any] = self._fetcher.take(max_records)
+        for at, record in enumerate(taken if self._deserializers else ()):
+            for field, deserialize in self._deserializers.items():
+                if (raw := getattr(record, field)) is None:
+                    continue
+                try:
+                    taken[at] = taken[at]._replace(**{field: deserialize(raw)})
+                except Exception as error:
+                    self.give_back(taken[at:])
+                    if at:
+                        return taken[:at]  # the next call raises it
+                    raise DeserializationFailed(field, record, error) from error
+                except BaseException:  # an interrupt
+                    self.give_back(taken)
+                    raise
         return taken
 
     async def fetch_decoded(self, decode: Decode[D], timeout_s: float = 1.0) -> D | None:
@@ -234,7 +270,7 @@ class Consumer:
                     value = get()
         return value
 
-    def give_back(self, records: Sequence[Record]) -> None:
+    def give_back(self, records: Sequence[Record[K, V]]) -> None:
         """Read records that were fetched last again, from the first one of each partition."""
         self.life.check()
         given = reversed(each(Record, "a record", "records", records, "records"))
@@ -248,7 +284,7 @@ class Consumer:
         self.life.check(closed_too=False)
         return {**self._fetcher.counts.shown(), "records-lag-max": self._fetcher.lag()}
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Yields record after record, without end. `position` follows each."""
         self.life.check()
         while not self.life.refusal or self.life.is_copy:

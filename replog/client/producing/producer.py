@@ -5,7 +5,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Literal, Self
+from typing import Any, Generic, Literal, Self
 
 from replog.client.arguments import check_record, check_settings, check_timeout, listed, whole
 from replog.client.counts import Counts
@@ -16,7 +16,7 @@ from replog.client.producing.deliveries import Delivery, DeliveryFailed, RecordM
 from replog.client.producing.idempotence import Identity
 from replog.client.producing.partitioner import StickyPartitioner, partition_for_key
 from replog.client.producing.sender import Sender
-from replog.client.records import MAX_TIMESTAMP_MS, Headers, codec_id, largest_batch_of
+from replog.client.records import MAX_TIMESTAMP_MS, Headers, K, V, codec_id, largest_batch_of
 from replog.common.backoff import Backoff
 from replog.config.properties import MAX_BATCH_BYTES, MAX_INT, MAX_LONG
 from replog.errors import ErrorCode
@@ -35,7 +35,7 @@ def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Producer:
+class Producer(Generic[K, V]):
     """Sends records to the leaders of their partitions, in order per partition, each once.
 
     Retriable errors are retried until `delivery_timeout_ms`. Others fail every record of their batch at once.
@@ -45,7 +45,9 @@ class Producer:
     stored twice.
 
     `partitioner` chooses the partition of a record sent without one, by its key and the number of partitions; if it
-    returns None, the producer chooses."""
+    returns None, the producer chooses.
+
+    `key_serializer` and `value_serializer` make the bytes of a key and a value; None stays None."""
 
     def __init__(
         self,
@@ -57,6 +59,8 @@ class Producer:
         batch_size: int = 262_144,  # five batches of a partition may be in flight
         compression: str = "none",
         partitioner: Partitioner | None = None,
+        key_serializer: Callable[[K], bytes] | None = None,
+        value_serializer: Callable[[V], bytes] | None = None,
         max_request_bytes: int = 1 << 20,
         buffer_memory: int = 32 << 20,
         max_block_ms: int = 60_000,
@@ -85,6 +89,7 @@ class Producer:
         self._batches_a_turn = max(1, _BYTES_A_TURN // batch_size)  # one call may fill so many before the sender runs
         self._wall_ms = wall_clock_ms
         self._partitioner = partitioner
+        self._key_bytes, self._value_bytes = key_serializer, value_serializer
         self._sticky = StickyPartitioner(rng)
         self._metadata = Metadata(
             bootstrap, transport or client_transport(ssl_truststore_location, ssl_keystore_location), rng, "producer"
@@ -130,8 +135,8 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: V | None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
@@ -141,6 +146,8 @@ class Producer:
         Without a partition, the key chooses it (murmur2, like every Kafka client); without a key, it is the batch's.
         Waits, up to `max_block_ms`, while the topic is not known or the buffer is full. Raises MESSAGE_TOO_LARGE,
         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TIMESTAMP, REQUEST_TIMED_OUT (buffer), NETWORK_EXCEPTION (no broker)."""
+        key_data: Any = key if key is None or self._key_bytes is None else self._key_bytes(key)
+        data: Any = value if value is None or self._value_bytes is None else self._value_bytes(value)
         try:
             if timestamp_ms is None:
                 timestamp_ms = self._wall_ms()
@@ -149,16 +156,16 @@ class Producer:
             if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
                 raise ErrorCode.INVALID_TIMESTAMP.error(f"timestamp {timestamp_ms} is not 0 to 2^63-1 ms")
             if partition is None and self._partitioner is not None:
-                partition = await self._chosen(topic, key, self._partitioner)
-            queue = self._current(topic, key, partition)
+                partition = await self._chosen(topic, key_data, self._partitioner)
+            queue = self._current(topic, key_data, partition)
             if queue is not None:
-                delivery = self._accumulator.append_to_open(queue, timestamp_ms, key, value, headers)
+                delivery = self._accumulator.append_to_open(queue, timestamp_ms, key_data, data, headers)
                 if delivery is not None:
                     return delivery
-            queue = await self._room_in(topic, key, partition, largest_batch_of(key, value, headers))
-            delivery = self._accumulator.append(queue, timestamp_ms, key, value, headers)
+            queue = await self._room_in(topic, key_data, partition, largest_batch_of(key_data, data, headers))
+            delivery = self._accumulator.append(queue, timestamp_ms, key_data, data, headers)
         except (TypeError, ValueError, AttributeError):
-            check_record(topic, value, key, partition, timestamp_ms, headers)
+            check_record(topic, data, key_data, partition, timestamp_ms, headers)
             raise
         await asyncio.sleep(0)  # otherwise the sender would not run while the caller only sends
         return delivery
@@ -166,8 +173,8 @@ class Producer:
     async def send_and_wait(
         self,
         topic: str,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: V | None,
+        key: K | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
@@ -176,22 +183,26 @@ class Producer:
         return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
 
     async def send_many(
-        self, topic: str, values: Iterable[bytes | None], key: bytes | None = None, partition: int | None = None
+        self, topic: str, values: Iterable[V | None], key: K | None = None, partition: int | None = None
     ) -> list[Delivery]:
         """Send values in order, for less CPU than `send`. When it returns, all of them are in batches."""
         self.life.check()
-        check_record(topic, None, key, partition, None, ())
+        key_data: Any = key if key is None or self._key_bytes is None else self._key_bytes(key)
+        check_record(topic, None, key_data, partition, None, ())
         if partition is None and self._partitioner is not None:
-            partition = await self._chosen(topic, key, self._partitioner)
-        accumulator, deliveries, rest = self._accumulator, list[Delivery](), iter(listed("values", values, "bytes"))
-        queue, timestamp_ms = self._current(topic, key, partition), self._wall_ms()
+            partition = await self._chosen(topic, key_data, self._partitioner)
+        data: Iterable[Any] = listed("values", values, "bytes")
+        if (encode := self._value_bytes) is not None:
+            data = [value if value is None else encode(value) for value in data]
+        accumulator, deliveries, rest = self._accumulator, list[Delivery](), iter(data)
+        queue, timestamp_ms = self._current(topic, key_data, partition), self._wall_ms()
         begun = 0
         while True:
             if queue is None:
                 left = tuple(islice(rest, 1))
             else:
                 try:
-                    left = accumulator.append_many_to_open(queue, timestamp_ms, key, rest, deliveries)
+                    left = accumulator.append_many_to_open(queue, timestamp_ms, key_data, rest, deliveries)
                 except TypeError as error:
                     raise TypeError("each of values must be bytes or None; encode text") from error
             if not left:
@@ -199,10 +210,10 @@ class Producer:
             begun += 1
             if begun % self._batches_a_turn == 0:
                 await asyncio.sleep(0)  # otherwise the sender would not run
-            check_record(topic, left[0], key, partition, None, ())
-            queue = await self._room_in(topic, key, partition, largest_batch_of(key, left[0], ()))
+            check_record(topic, left[0], key_data, partition, None, ())
+            queue = await self._room_in(topic, key_data, partition, largest_batch_of(key_data, left[0], ()))
             timestamp_ms = self._wall_ms()
-            deliveries.append(accumulator.append(queue, timestamp_ms, key, left[0], ()))
+            deliveries.append(accumulator.append(queue, timestamp_ms, key_data, left[0], ()))
         await asyncio.sleep(0)
         return deliveries
 
