@@ -95,35 +95,6 @@ def survey(
     note(f"broker {surveys[0].broker_id}: directories {len(surveys)}, replicas {replicas}, passed over {passed_over}")
 
 
-@app.command("rebuild-index")
-def rebuild_index(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH", help="Partition directories, log directories, or single `.log` files."),
-    ],
-    interval: Annotated[
-        int,
-        typer.Option("--index-interval-bytes", min=0, max=(1 << 31) - 1, help="`index.interval.bytes` of the topic."),
-    ] = 4096,
-    digest: Annotated[
-        bool, typer.Option("--digest", help="Also create a missing `.digest` (segments of replog have one).")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
-    output: OutputFormat = Format.TABLE,
-) -> None:
-    """Rebuild `.index`, `.timeindex`, `.txnindex` and `.digest` of segments from their `.log`, for a stopped broker.
-
-    The files are replaced one by one, each atomically, where their bytes change; those are shown, and JSON has the
-    others too, one object a line. A directory that a running broker holds is refused, and so is a segment whose `.log`
-    is damaged: the exit status is then 1. A topic with an `index.interval.bytes` of its own wants it said.
-
-    Example: `replog log rebuild-index --dry-run data/flights-0`"""
-    from replog.cli.log_reports import rebuild_paths
-
-    if rebuild_paths(paths, interval, digest=digest, dry_run=dry_run, as_json=output is Format.JSON):
-        raise typer.Exit(PROBLEM_FOUND)
-
-
 @app.command("set-topic-id")
 def set_topic_id(
     directories: Annotated[list[Path], typer.Argument(metavar="DIR", help="Partition directories of one topic.")],
@@ -135,7 +106,7 @@ def set_topic_id(
 
     Example: `replog log set-topic-id --topic-id 5d41402abc4b2a76b9719d911017c592 data/flights-0`"""
     from replog.command.output import note
-    from replog.log_tools.rebuild import parse_topic_id, restore_topic_id
+    from replog.log.directories.partition_metadata import parse_topic_id, restore_topic_id
 
     wanted = parse_topic_id(topic_id)
     for directory in directories:

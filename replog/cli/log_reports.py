@@ -1,5 +1,6 @@
-"""The work of `replog log dump`, `verify` and `rebuild-index`: a table, lines where it does not fit, or a JSON object a
-line. A dump prints rows as they are read, without a terminal as `name: value` pairs, like Kafka's DumpLogSegments."""
+"""The work of `replog log dump` and `verify`: a table, lines where it does not fit, or a JSON object a line.
+
+A dump prints rows as they are read, without a terminal as `name: value` pairs, like Kafka's DumpLogSegments."""
 
 import json
 import sys
@@ -13,17 +14,14 @@ from typing import Any
 from replog.command.output import Format, harmless, note, print_rows, progress, text_or_base64
 from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError
-from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.records import LogRecord
 from replog.log_tools.checker.findings import Finding, Severity
 from replog.log_tools.dump import BatchRow, CheckpointRow, DumpedRow, Unreadable, dump_file, files_of
-from replog.log_tools.rebuild import RebuiltIndex, RefusedSegment, rebuild
-from replog.log_tools.verify.paths import log_bytes, path_kind, verify
+from replog.log_tools.verify.paths import log_bytes, verify
 from replog.log_tools.verify.segment import Options, VerifiedTotals
 
 ROWS_OF_A_TABLE = 500
 SHOWN_NOTES = 3
-_REBUILT = {"file": "FILE", "before": "BEFORE", "after": "AFTER", "result": "RESULT"}
 
 
 def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
@@ -161,44 +159,3 @@ def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:
 def _found_line(fields: Mapping[str, Any]) -> str:
     where = "".join(f", {name} {fields[name]}" for name in ("position", "offset") if fields[name] is not None)
     return f"{fields['severity']} {fields['kind']} {fields['file']}{where}: {fields['found']}"
-
-
-def rebuild_paths(paths: Sequence[Path], interval: int, *, digest: bool, dry_run: bool, as_json: bool) -> bool:
-    """Print a row for each index that changes, and for each segment that was refused. Return True if one was.
-
-    Raises ReplogError, OSError."""
-    for path in paths:
-        path_kind(path)
-    results = []
-    with progress(sum(map(log_bytes, paths))) as on_bytes:
-        log = None
-        for result in chain.from_iterable(rebuild(path, interval, digest=digest, dry_run=dry_run) for path in paths):
-            if log != (log := result.path.with_suffix(LOG_SUFFIX)):
-                on_bytes(log_bytes(log))
-            results.append(result)
-            if as_json:
-                print(json.dumps(_rebuilt(result, dry_run), ensure_ascii=False), flush=True)
-    news = [result for result in results if isinstance(result, RefusedSegment) or result.changed]
-    refused = sum(isinstance(result, RefusedSegment) for result in news)
-    if news and not as_json:
-        print_rows([_rebuilt(result, dry_run) for result in news], _REBUILT, Format.TABLE, _rebuilt_line)
-    verb = "that would change" if dry_run else "changed"
-    note(f"index files {verb}: {len(news) - refused} of {len(results) - refused}, segments refused: {refused}")
-    return refused > 0
-
-
-def _rebuilt(result: RebuiltIndex | RefusedSegment, dry_run: bool) -> dict[str, str | int | None]:
-    if isinstance(result, RefusedSegment):
-        return {"file": str(result.path), "before": None, "after": None, "result": f"refused: {result.reason}"}
-    verb = ("would be " if dry_run else "") + ("removed" if result.after is None else "replaced")
-    return {
-        "file": str(result.path),
-        "before": result.before,
-        "after": result.after,
-        "result": verb if result.changed else "as it was",
-    }
-
-
-def _rebuilt_line(fields: Mapping[str, Any]) -> str:
-    entries = "" if fields["before"] == fields["after"] else f", entries {fields['before']} to {fields['after']}"
-    return f"{fields['file']}: {fields['result']}{entries}"

@@ -1,1 +1,1 @@
-"""Offline, on the files of a stopped broker, ours or Apache Kafka's: verify, dump, rebuild, survey."""
+"""Offline, on the files of a stopped broker, ours or Apache Kafka's: verify, dump, survey."""

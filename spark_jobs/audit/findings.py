@@ -58,12 +58,9 @@ REMEDIES = {
     EPOCH_CACHE_LIE: "Stop broker {replica}, move {directory}/leader-epoch-checkpoint aside and start the broker: the "
     "checkpoint is rebuilt from the batches. On Apache Kafka, move the whole of {directory} aside instead: the broker "
     "copies the partition again.",
-    # A broker that finds no index recovers the segment, and would cut it at a hole.
-    INDEX_LIE: "Stop broker {replica}, keep a copy of {file}, run `replog log rebuild-index {directory}` and start the "
-    "broker. On Apache Kafka, move {file} aside instead: indexes are rebuilt from the log.",
-    TRANSACTION_INDEX_SUFFIX: "Stop broker {replica}, keep a copy of {file}, run `replog log rebuild-index "
-    "{directory}` and start the broker. On Apache Kafka, move the whole of {directory} aside instead: the broker "
-    "copies the partition again.",
+    # A broker of replog that finds no index recovers the segment, and would cut it at a hole.
+    INDEX_LIE: _COPY + " On Apache Kafka, move only {file} aside instead: indexes are rebuilt from the log.",
+    TRANSACTION_INDEX_SUFFIX: _COPY,
     SNAPSHOT_SUFFIX: "Stop broker {replica}, move {file} aside and start the broker: what it knows of producers then "
     "comes from an older snapshot and the batches.",
     OTHER_TOPIC: "Stop the broker, move its directory of this partition aside and start the broker: it copies the "

@@ -266,8 +266,8 @@ class _Resolver:
             f"{interval.values[1]} in replica {r2}, yet their batches agree: one of the indexes is wrong"
         )
         remedy = (
-            f"Let brokers {r1} and {r2} rebuild the indexes of this partition, one after the other: stop it, run "
-            "`replog log rebuild-index` on its directory, start it. On Apache Kafka, move them aside instead."
+            f"Let brokers {r1} and {r2} copy this partition again, the second when the first is back in the ISR: stop "
+            "it, move its directory of the partition aside, start it. On Apache Kafka, move only the indexes aside."
         )
         return AuditFinding(INDEX_LIE, *self._place, (r1, r2), first, interval.last, None, why, remedy)
 

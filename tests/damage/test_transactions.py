@@ -91,8 +91,11 @@ def test_a_transaction_index_that_cannot_be_right_is_written_again_from_the_mark
 
 @pytest.mark.parametrize("base", [0, 10, 20])
 @pytest.mark.parametrize("damage", NOT_NOTICED)
-def test_what_a_clean_start_cannot_see_of_a_transaction_index_a_recovery_repairs(memory, files, damage, base):
-    """LD-7: it would have to read every batch, as `replog log verify` does."""
+@pytest.mark.parametrize(("gone", "stop"), [([], 0), (["index"], CLEAN)], ids=["a crash", "no offset index"])
+def test_what_a_clean_start_cannot_see_of_a_transaction_index_a_recovery_repairs(
+    memory, files, damage, base, gone, stop
+):
+    """LD-7: it would have to read every batch, as `replog log verify` does, whose remedy is to take `.index` away."""
     name = segment_file(base, "txnindex")
     put_back(memory, files)
     make: Damage = NOT_NOTICED[damage](name)
@@ -100,7 +103,9 @@ def test_what_a_clean_start_cannot_see_of_a_transaction_index_a_recovery_repairs
     log = start(memory, CLEAN)
     assert told(log)[base] != ABORTED[base]
     log.abandon()
-    log = start(memory, 0)
+    for suffix in gone:
+        (memory / segment_file(base, suffix)).unlink()
+    log = start(memory, stop)
     assert told(log) == ABORTED
     assert (memory / name).read_bytes() == files[name]
 

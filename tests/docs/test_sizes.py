@@ -22,7 +22,7 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_771,
-    "replog/cli": 3_823,
+    "replog/cli": 3_751,
     "replog/client": 4_986,
     "replog/command": 471,
     "replog/common": 396,
@@ -31,20 +31,20 @@ LINES = {
     "replog/controller": 2_619,
     "replog/demo": 537,
     "replog/local_cluster": 1_292,
-    "replog/log": 8_056,
-    "replog/log_tools": 2_536,
+    "replog/log": 8_094,
+    "replog/log_tools": 2_283,
     "replog/metadata": 880,
     "replog/purgatory": 140,
     "replog/rpc": 6_568,
     "replog/server": 9_937,
     "replog/simulator": 8_876,
     "spark_jobs": 1_220,
-    "spark_jobs/audit": 3_692,
+    "spark_jobs/audit": 3_689,
     "spark_jobs/records": 1_873,
     "spark_jobs/replicas": 2_926,
 }
-FILES = 522
-TESTS = 70_468
+FILES = 521
+TESTS = 70_296
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -1,17 +1,22 @@
 """`partition.metadata`: the id of the topic that a partition directory belongs to (1.4)."""
 
 import base64
+import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.opening import read_regular
 from replog.log.files.replacing import write_atomically
+from replog.topic import parse_directory_name
 
 PARTITION_METADATA = "partition.metadata"
 MAX_BYTES = 4096
 _CONTENT = re.compile(rb"version: (?P<version>[0-9]{1,9})\ntopic_id: (?P<id>[A-Za-z0-9_-]{22})\n?")
+_HEX, _BASE64 = re.compile(r"[0-9a-f]{32}"), re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 class DamagedTopicId(LogStorageError):
@@ -50,3 +55,36 @@ def write_topic_id(directory: Path, topic_id: bytes, write: Callable[[Path, byte
     path = directory / PARTITION_METADATA
     with storage_errors(path):
         write(path, f"version: 0\ntopic_id: {format_topic_id(topic_id)}".encode())
+
+
+def parse_topic_id(text: str) -> bytes:
+    """Parse an id as `replog topic describe` and Kafka show it. Raises INVALID_REQUEST."""
+    topic_id = bytes.fromhex(text) if _HEX.fullmatch(text) else b""
+    if _BASE64.fullmatch(text):
+        topic_id = base64.urlsafe_b64decode(text + "==")
+    if topic_id in (b"", bytes(16)):
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"topic id {text!r} is neither 32 hex digits nor 22 characters of base64; see replog topic describe"
+        )
+    return topic_id
+
+
+def restore_topic_id(directory: Path, topic_id: bytes) -> None:
+    """Write the file if none names a topic; a running broker then opens the replica. Raises LogStorageError, and
+    INVALID_REQUEST if it is no partition's directory, or names another topic."""
+    try:
+        parse_directory_name(directory.resolve(strict=True).name)
+    except (OSError, ValueError):
+        raise ErrorCode.INVALID_REQUEST.error(f"{directory} is not the directory of a partition") from None
+    try:
+        there = read_topic_id(directory)
+    except DamagedTopicId:
+        there = None
+    if there not in (None, topic_id):
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"{directory} belongs to topic {format_topic_id(there or b'')}; if that is wrong, move the directory away"
+        )
+    write_topic_id(directory, topic_id)
+    with suppress(PermissionError):  # otherwise root's file is not the broker's
+        owner = directory.stat()
+        os.chown(directory / PARTITION_METADATA, owner.st_uid, owner.st_gid)

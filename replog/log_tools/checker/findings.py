@@ -18,8 +18,11 @@ FAULT, NOTE = Severity.FAULT, Severity.NOTE
 
 
 _RECOVER = "an unclean stop leaves this; the broker cuts it off when it starts"
-_REBUILD = "wrong lookups; run `replog log rebuild-index` on a stopped broker's files, the log itself is not concerned"
 _REPLACE = "if other replicas are in sync, stop the broker and move the directory away: it copies the partition again"
+_REBUILD = (
+    f"wrong lookups, the log itself is not concerned; {_REPLACE}; if there are none, and no fault in the `.log`, move "
+    "the segment's `.index` away: a start without it makes all of its indexes again"
+)
 _LOST = f"committed records may be missing; compare with the other replicas (`replog audit run`), then {_REPLACE}"
 _CLEANED = (
     "normal in a compacted topic, even where nothing was cleaned but a cleaned replica was copied: if this is one, "
@@ -43,7 +46,7 @@ class Kind(Enum):
         "replica has its records, stop the broker, put the missing file back, and take `.stray` off the names",
     )
     ORPHAN = NOTE, "its `.log` is not there; the broker removes it when it starts (LD-3)"
-    MISSING_INDEX = NOTE, "lookups are slower until a broker, or `replog log rebuild-index`, recreates it"
+    MISSING_INDEX = NOTE, "lookups are slower until a broker makes it again, when it starts"
     IN_USE = NOTE, "a running broker uses this directory: its newest files change while they are verified"
     NO_TOPIC_ID = NOTE, "written by Kafka before 2.8, or its creation was interrupted; replog's broker needs it"
     MALFORMED = FAULT, f"a broker does not start with it, or ignores it; restore it, or {_REPLACE}"

@@ -13,7 +13,7 @@ import pytest
 from replog.cli.log_reports import dump_paths
 from replog.log.directories.partition_metadata import read_topic_id
 from tests.damage.vocabulary import flip
-from tests.replog.log_tools.verify.directories import broker, file, write_log_directory
+from tests.replog.log_tools.verify.directories import file, write_log_directory
 
 
 @pytest.fixture
@@ -57,36 +57,7 @@ def test_notes_are_no_faults(replog, flights):
         assert (done.returncode, done.stdout.count("STRAY") > 1) == (0, True), done.stderr
 
 
-def test_rebuild_shows_what_it_would_do_then_does_it(replog, flights):
-    index = file(flights, 22, "index")
-    content = index.read_bytes()
-    index.write_bytes(b"garbage!")
-    arguments = ("log", "rebuild-index", "--index-interval-bytes", 100, flights)
-    done = replog(*arguments, "--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert "would be replaced" in done.stdout
-    assert done.stderr == "index files that would change: 1 of 13, segments refused: 0\n"
-    assert index.read_bytes() == b"garbage!"
-    done = replog(*arguments, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    rows = {Path(row["file"]).name: row for row in map(json.loads, done.stdout.splitlines())}
-    assert rows[index.name] == {"file": str(index), "before": 1, "after": 3, "result": "replaced"}
-    assert index.read_bytes() == content
-
-
-def test_rebuild_refuses_a_damaged_log_and_a_running_broker(replog, flights):
-    flip(file(flights, 34, "log"), 70)
-    done = replog("log", "rebuild-index", flights)
-    assert done.returncode == 1
-    assert "refused: at 0: the CRC" in done.stdout
-    flip(file(flights, 34, "log"), 70)
-    with broker(flights.parent):
-        done = replog("log", "rebuild-index", flights)
-        assert done.returncode == 1
-        assert "is in use by another process; stop the broker that runs on it" in done.stderr
-
-
-@pytest.mark.parametrize("command", ["verify", "rebuild-index", "dump"])
+@pytest.mark.parametrize("command", ["verify", "dump"])
 def test_what_is_not_there_is_bad_use(replog, tmp_path, command):
     done = replog("log", command, tmp_path / "nothing")
     assert done.returncode == 2
@@ -180,7 +151,6 @@ def test_on_a_narrow_terminal_every_finding_is_a_line(flights):
     log = file(flights, 22, "log")
     flip(log, 316 + 65)
     assert f"fault BATCH_CRC {log}, position 316, offset 26: stored CRC " in on_a_terminal(80, 1, "verify", flights)
-    assert f"{log}: refused: at 316: the CRC of the batch" in on_a_terminal(80, 1, "rebuild-index", flights)
 
 
 def test_a_lost_topic_id_is_written_anew_and_no_other_is_overwritten(replog, flights):

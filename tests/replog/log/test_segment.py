@@ -58,7 +58,7 @@ def test_index_entries_are_written_some_at_a_time_and_always_found(tmp_path):
 
 
 def test_the_default_interval(tmp_path):
-    """S-W-S2."""
+    """SG-1, S-W-S2."""
     assert offset_entries(segment_of(tmp_path, 0, *numbered(200), interval=4096)) == [
         (57, 4104),
         (114, 8208),
