@@ -11,7 +11,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-partitions bench-attacks soak bench-storage bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-partitions bench-attacks bench-storage bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -103,14 +103,11 @@ bench-partitions: $(SETUP_DONE)  ## 6 to 5,000 partitions beside Apache Kafka, i
 bench-attacks: $(SETUP_DONE)  ## Clients that ask for much and take nothing, beside a steady producer, into benchmarks/results (seven minutes)
 	$(PYTHON) -m benchmarks.attacks --json $(RESULTS)/attacks.json
 
-soak: $(SETUP_DONE)  ## Two hours of mixed load with kills: memory must stay flat; into benchmarks/results
-	$(PYTHON) -m benchmarks.soak --json $(RESULTS)/soak.json
-
 bench-storage: $(SETUP_DONE)  ## Recovery and cleaning beside reads of the same bytes (half a minute)
-	$(PYTHON) -m benchmarks.storage
+	$(PYTHON) -m benchmarks.logs storage --rounds 7
 
 bench-audit: $(SETUP_DONE)  ## The audit's levels beside sha256sum (some minutes, 6 GB of disk)
-	$(PYTHON) -m benchmarks.audit
+	$(PYTHON) -m benchmarks.logs audit --mib 2048
 
 clean:  ## Remove caches and reports (delete .venv by hand to redo the set-up)
 	rm -rf build dist artifacts .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

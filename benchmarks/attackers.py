@@ -2,7 +2,7 @@
 
 An attack is a context manager: inside of it the attack is under way.
 
-`python -m benchmarks.attackers NAME ADDRESS` is a separate process (`benchmarks.beside`) that begins an attack when
+`python -m benchmarks.attackers NAME ADDRESS` is a separate process (`Beside`) that begins an attack when
 ordered, answers once it is under way, and ends it when stdin ends.
 """
 
@@ -21,7 +21,7 @@ from h2.connection import H2Connection
 from h2.events import ConnectionTerminated, ResponseReceived, StreamReset
 from h2.exceptions import ProtocolError
 
-from benchmarks.beside import Figures, answer_orders
+from benchmarks.harness import Figures, answer_orders
 from benchmarks.peers.peer import CONTROLLER, broker_name
 from replog.client import Admin, Producer
 from replog.client.records import encode_batch

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.attackers import ATTACKS, Attack, prepare
-from benchmarks.beside import Beside, Figures
 from benchmarks.harness import (
+    Beside,
+    Figures,
     benchmark_parser,
     fill_page_cache,
     homes,

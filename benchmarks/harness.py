@@ -1,8 +1,9 @@
 """All benchmarks share these: options, notes, directories, the page cache, how figures are shown and kept; latencies,
-CPU and memory of processes."""
+CPU and memory of processes; and separate processes that take orders."""
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import math
@@ -12,13 +13,13 @@ import re
 import selectors
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple, Self
 
 import grpc
 from rich.console import Console
@@ -26,11 +27,15 @@ from rich.console import Console
 from replog.rpc.allocator import tune_allocator
 
 Note = Callable[[str], None]
+Figures = dict[str, Any]
 
 _CHUNK = 1 << 20
 _ON_DISK = "/var/tmp"  # not a tmpfs, where holes take no memory
 _FILES: list[IO[bytes]] = []  # they stay open, otherwise their pages would be free again
 _ENOUGH = 0.1  # the share of memory that may be free
+_ORDER_TIMEOUT_S = 300.0  # the limit for a start and for each order, even on a busy machine
+_LONGEST_LINE = 16 << 20  # bytes
+_READY = "ready"
 _OF_A_PROCESS = 2  # a clock's low bits; the inverted id is above them (clock_getcpuclockid(3))
 
 
@@ -51,7 +56,7 @@ def parsed(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, Note]:
     return options, partial(Console(stderr=True).print, highlight=False, soft_wrap=True)
 
 
-@contextmanager
+@contextlib.contextmanager
 def homes(directory: Path | None = None) -> Iterator[Path]:
     """Make a directory for a benchmark's files, and remove it in the end."""
     with tempfile.TemporaryDirectory(prefix="replog-bench-", dir=directory, ignore_cleanup_errors=True) as made:
@@ -195,3 +200,61 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 def precise_loop() -> asyncio.AbstractEventLoop:
     """Return a loop on select(), since epoll rounds every wait up to a millisecond."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
+
+
+async def answer_orders(**orders: Callable[..., Awaitable[Figures]]) -> None:
+    """Take a `Beside`'s orders in the process itself, until stdin ends."""
+    lines = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    print(_READY, flush=True)
+    while line := (await lines.readline()).decode():
+        name, _, arguments = line.partition(" ")
+        print(json.dumps(await orders[name](**json.loads(arguments))), flush=True)
+
+
+class Beside:
+    """A separate process that measures or attacks for a benchmark, whose own work would be in the figures otherwise.
+
+    It prints a line `ready`, takes one order a line on stdin, a name and its arguments as JSON, and answers each with a
+    line of figures, as JSON (`answer_orders`).
+    """
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
+        self._name = name
+        self._process = process
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def program(cls, name: str, command: Sequence[str]) -> AsyncIterator[Self]:
+        """Run a program that takes orders, and wait until it is ready. Raises OSError if it ends by itself."""
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LONGEST_LINE
+        )
+        beside = cls(name, process)
+        try:
+            await beside._line()
+            yield beside
+            if process.returncode is not None:
+                raise OSError(f"{name} ended with status {process.returncode}")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def order(self, name: str, **arguments: object) -> Figures:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{name} {json.dumps(arguments)}\n".encode())
+        figures: Figures = json.loads(await self._line())
+        return figures
+
+    async def _line(self) -> bytes:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(_ORDER_TIMEOUT_S):
+            line = await self._process.stdout.readline()
+            if not line:
+                raise OSError(f"{self._name} ended with status {await self._process.wait()}")
+        return line

@@ -19,9 +19,9 @@ from statistics import median
 
 from aiokafka.errors import KafkaError
 
-from benchmarks.beside import Figures
 from benchmarks.harness import (
     CpuMeter,
+    Figures,
     Note,
     benchmark_parser,
     fill_page_cache,
@@ -37,10 +37,8 @@ from benchmarks.peers.peer import (
     BROKERS,
     CONTROLLER,
     FAILED,
-    RECORD_BYTES,
     CannotRun,
     DescribedPartition,
-    answered,
     broker_name,
     in_sync,
     load,
@@ -98,7 +96,6 @@ class Cell:
         phases = {
             "quiet": self._quiet,
             "create": self._create,
-            "first": self._first,
             "load": self._load,
             "idle": self._idle,
             "fail_over": self._fail_over,
@@ -145,25 +142,15 @@ class Cell:
             await self._until(in_sync)
         return figures
 
-    async def _first(self) -> Figures:
-        work = {"topics": self._topics, "record_bytes": RECORD_BYTES, "records": self._partitions}
-        settings = self._cluster.options(self._cluster.defaults)
-        async with self._cluster.beside() as client, self._timed() as figures:
-            waits = await client.order("pace", per_second=1e9, settings=settings, **work)
-            answered(waits)
-        return figures
-
     async def _load(self) -> Figures:
         async with load(self._cluster, self._topics, PER_SECOND) as sent:
             await asyncio.sleep(WARM_UP_S)
             meter, begun = CpuMeter(self._cluster.members), time.perf_counter()
             await asyncio.sleep(self._seconds)
             cpu = meter.percent()
-        states = await self._described()
         memory = {name: rss_bytes(pid) / MIB for name, pid in self._cluster.members.items()}
         return {
             **sent.figures(since=begun),
-            "moved": float(sum(state.leader != state.replicas[0] for state in states)),
             "broker_percent": max(cpu[broker_name(broker)] for broker in BROKERS),
             "broker_mib": max(memory[broker_name(broker)] for broker in BROKERS),
             "controller_mib": memory[CONTROLLER],
@@ -216,21 +203,14 @@ class Cell:
         return [state for topic in self._topics for state in await self._cluster.describe(topic)]
 
     @asynccontextmanager
-    async def _timed(self) -> AsyncIterator[Figures]:
-        """Measure the time of a block."""
-        figures: Figures = {}
-        started = time.perf_counter()
-        yield figures
-        figures["seconds"] = time.perf_counter() - started
-
-    @asynccontextmanager
     async def _beside_a_producer(self) -> AsyncIterator[Figures]:
         """Measure the time of a block, and the waits of a steady producer's records meanwhile."""
         async with load(self._cluster, dict([STEADY]), STEADY_PER_SECOND) as steady:
             await asyncio.sleep(WARM_UP_S)
+            figures: Figures = {}
             begun = time.perf_counter()
-            async with self._timed() as figures:
-                yield figures
+            yield figures
+            figures["seconds"] = time.perf_counter() - begun
             await asyncio.sleep(AFTER_S)
         figures |= {f"steady_{name}": figure for name, figure in steady.figures(since=begun).items()}
 
@@ -272,11 +252,9 @@ ROWS = (  # label, phase, figure
     ("created on every disk, s", "create", "seconds"),
     ("a steady producer's p99 before, ms", "quiet", "steady_p99_ms"),
     ("… meanwhile, ms", "create", "steady_p99_ms"),
-    ("a record acknowledged on every partition, s", "first", "seconds"),
     ("p50 at 1,000 records/s over all, ms", "load", "p50_ms"),
     ("p99, ms", "load", "p99_ms"),
     ("CPU of a broker then, % of a core", "load", "broker_percent"),
-    ("leaderships lost by then without a reason", "load", "moved"),
     ("memory of a broker, MiB", "load", "broker_mib"),
     ("memory of the controller, MiB", "load", "controller_mib"),
     ("idle CPU of a broker, % of a core", "idle", "broker_percent"),

@@ -10,8 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.beside import Beside, Figures
-from benchmarks.harness import Latency
+from benchmarks.harness import Beside, Figures, Latency
 
 BROKERS = (1, 2, 3)
 CONTROLLER, CLIENT = "controller", "client"
@@ -44,7 +43,7 @@ class DescribedPartition(NamedTuple):
 
 class ClusterPeer(ABC):
     """A controller and `BROKERS`, each a process, with default settings and data in the directory `home`. Its client is
-    a process that takes orders (`benchmarks.beside`), which have the names of methods here.
+    a process that takes orders (`Beside`), which have the names of methods here.
 
     Its construction or its start may raise CannotRun. Between `start` and `close` it runs without a client. Calls have
     no deadlines, but a measurement has.

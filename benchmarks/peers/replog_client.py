@@ -12,8 +12,7 @@ import time
 from collections import deque
 from typing import Any
 
-from benchmarks.beside import Figures, answer_orders
-from benchmarks.harness import precise_loop
+from benchmarks.harness import Figures, answer_orders, precise_loop
 from benchmarks.peers.peer import FAILED
 from replog.client import Consumer, Producer
 from replog.client.producing.producer import Delivery

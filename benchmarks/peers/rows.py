@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from statistics import median
 
-from benchmarks.beside import Figures
-from benchmarks.harness import CpuMeter, Latency, table
+from benchmarks.harness import CpuMeter, Figures, Latency, table
 from benchmarks.peers.peer import CLIENT, ClusterPeer, Settings
 from benchmarks.peers.raw import RawPeer
 

@@ -8,8 +8,7 @@ Figures are medians, with the lowest and the highest; docs/performance.md says m
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from benchmarks.beside import Figures
-from benchmarks.harness import Note, benchmark_parser, fill_page_cache, homes, parsed, precise_loop, publish
+from benchmarks.harness import Figures, Note, benchmark_parser, fill_page_cache, homes, parsed, precise_loop, publish
 from benchmarks.peers.kafka import KafkaPeer
 from benchmarks.peers.peer import CannotRun
 from benchmarks.peers.raw import RawPeer

@@ -22,7 +22,7 @@ from replog.chaos.deck import FAULTS, deal
 from replog.chaos.faults import clients, disks, links, machines  # noqa: F401 (they fill the deck)
 from replog.chaos.notes import Gathered
 from replog.chaos.verdict import SHOWN, Episode, drain, require_honest, require_same_records, table, waiting_since
-from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, ChaosWorld, Starved, strain
+from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, SERVERS, ChaosWorld, Starved, strain
 from replog.errors import ReplogError
 
 HOLDS_S = (0.5, 12.0)  # less than a local cluster's session, and more than its lag limit
@@ -118,6 +118,7 @@ class Run:
         await drain(self._world.bootstrap, history)
         metadata = await asyncio.to_thread(self._world.metadata)
         known = {topic.topic for topic in metadata.topics}
+        memory = ", ".join(f"{name} {self._world.resident_mib(name):.0f}" for name in SERVERS)
         await self._stop(*BROKERS, BYSTANDER)
         await self._stop(CONTROLLER)
         episodes = [Episode.of(*episode, history.sends) for episode in self._episodes]
@@ -133,6 +134,7 @@ class Run:
             f"{len(self._notes.created)} topics made, {max(self._notes.created.values(), default=0.0):.1f} s at most, "
             f"and {len(self._notes.not_created)} refused: {'; '.join(self._notes.not_created[:SHOWN]) or 'none'}"
         )
+        print(f"memory in the end, MiB: {memory}")
         gone = self._notes.created.keys() - self._notes.deleting - known
         assert not gone, f"topics that were made are not there: {', '.join(sorted(gone))}"
         require_honest(history)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import attacks
 from benchmarks.attackers import ATTACKS, prepare
 from benchmarks.attacks import measure, shown
-from benchmarks.beside import Beside
+from benchmarks.harness import Beside
 from replog.rpc.limits import MIB
 
 FOUND = {

@@ -43,12 +43,11 @@ async def test_partitions_of_two_topics_live_their_whole_life_beside_a_producer(
         monkeypatch.setattr(partitions, pause, 1.0)
     told: list[str] = []
     phases = await Cell(ReplogPeer(tmp_path / "cluster"), 6, 1.0, 1.0, told.append).run(2400.0)
-    for phase in ("start", "create", "first", "fail_over", "restart", "delete"):
+    for phase in ("start", "create", "fail_over", "restart", "delete"):
         assert phases[phase]["seconds"] > 0, told
     load = phases["load"]
     assert 0 < load["p50_ms"] <= load["p99_ms"] <= load["max_ms"], told
     assert load["failed_records"] == 0, told
-    assert 0 <= load["moved"] <= 6, told
     assert load["broker_mib"] > 20, told
     assert phases["fail_over"]["led_wait_s"] > 0, told
     for phase in ("quiet", "create", "delete"):

@@ -25,7 +25,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /**
  * A client of Kafka that takes the orders of benchmarks/peers/replog_client.py: its argument names the cluster. It prints
  * "ready", takes one order a line on stdin, a name and its arguments as JSON, and answers each with a line of JSON
- * (benchmarks/beside.py).
+ * (`Beside` of benchmarks/harness.py).
  */
 class Client {
     private static final ObjectMapper JSON = new ObjectMapper();
