@@ -59,7 +59,9 @@ REMEDIES = {
     "checkpoint is rebuilt from the batches. On Apache Kafka, move the whole of {directory} aside instead: the broker "
     "copies the partition again.",
     # A broker of replog that finds no index recovers the segment, and would cut it at a hole.
-    INDEX_LIE: _COPY + " On Apache Kafka, move only {file} aside instead: indexes are rebuilt from the log.",
+    INDEX_LIE: _COPY
+    + " On Apache Kafka, or if it is the only replica and no offsets are missing, move only {file} aside "
+    "instead: a start rebuilds indexes from the log.",
     TRANSACTION_INDEX_SUFFIX: _COPY,
     SNAPSHOT_SUFFIX: "Stop broker {replica}, move {file} aside and start the broker: what it knows of producers then "
     "comes from an older snapshot and the batches.",

@@ -39,7 +39,7 @@ LINES = {
     "replog/server": 9_937,
     "replog/simulator": 8_876,
     "spark_jobs": 1_220,
-    "spark_jobs/audit": 3_689,
+    "spark_jobs/audit": 3_691,
     "spark_jobs/records": 1_873,
     "spark_jobs/replicas": 2_926,
 }
