@@ -1,13 +1,17 @@
-"""Answers grpc.health.v1: the handlers of an ordinary service, over any transport."""
+"""The services of a server over sockets, and grpc.health.v1, which each has: an ordinary service."""
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Iterable
 
+from google.protobuf.descriptor import ServiceDescriptor
 from google.rpc import code_pb2
 from grpc_health.v1 import health_pb2
 
-from replog.rpc.serving import CallEnded
+from replog.rpc.methods import methods_of
+from replog.rpc.serving import CallEnded, Gate, Route
 from replog.rpc.status import CallStatus
+from replog.rpc.transport import Denied, unrecorded
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 READY = "ready"  # a broker serves, and each of its replicas is in sync, so that another broker may be restarted
@@ -48,3 +52,24 @@ class Health:
                 said = status
                 yield _Answer(status=status)
             await changed.wait()
+
+
+class Services:
+    """The services of one server, health checks among them."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self.routes: dict[str, Route] = {}  # the keys are paths
+        self._health = Health()
+        self.add(SERVICE, self._health)
+
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
+        for method in methods_of(service).values():
+            handler = getattr(handlers, method.handler_name)
+            ends_with_answer = not method.client_streaming and inspect.iscoroutinefunction(handler)
+            gate = Gate(method.path, method.limit)
+            self.routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
+        self._names.append(service.full_name)
+
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        self._health.set_serving(services or ("", *self._names), serving)

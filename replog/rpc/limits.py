@@ -119,11 +119,10 @@ RULES = {
     "Inspection/DescribeReplicas": (Limit(16, 64 * KIB), _acl("DESCRIBE", On.ROWS)),
     "Inspection/ReadFile": (Limit(64, 64 * KIB), _acl("READ", On.TOPIC)),
     "Inspection/ReadBatchHeaders": (Limit(64, 64 * KIB, MAX_HEADERS), _acl("READ", On.TOPIC)),
-    # both servers', for tools
+    # both servers'
     "Health/Check": (Limit(1000, 64 * KIB), ANYBODY),
     "Health/List": (Limit(100, 64 * KIB), ANYBODY),
     "Health/Watch": (Limit(1000, 64 * KIB), ANYBODY),
-    "ServerReflection/ServerReflectionInfo": (Limit(100, 64 * KIB), ANYBODY),
 }
 """The limits and the access of every method of every server, by service and name: one that is not here cannot be
 served."""

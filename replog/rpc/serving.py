@@ -1,16 +1,19 @@
-"""Serves one call, over HTTP/2 of either kind: gate, request, handler, and the error that ends it."""
+"""Serves one call, over HTTP/2 of either kind: its place, request, handler, and the error that ends it."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.access import ACTION, Imposture
-from replog.rpc.gate import Gate
+from replog.rpc.fair_queue import FairQueue
+from replog.rpc.limits import Limit
 from replog.rpc.lists import NamesTooMuch
 from replog.rpc.methods import Method
-from replog.rpc.peer import Peer
+from replog.rpc.peer import ANONYMOUS, Peer
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import Denied, ServerStream, send_answers
 
@@ -20,25 +23,81 @@ REQUEST_TIMEOUT_S = 30.0  # the request of a call must arrive so soon
 REFUSED_S = 0.1  # delays the refusal of a list that is too long, as Kafka's connection.failed.authentication.delay.ms
 
 
-async def serve(
-    method: Method, handler: Callable[..., Any], gate: Gate, stream: ServerStream, asks: Peer, denied: Denied
-) -> None:
+@dataclass(slots=True, eq=False)
+class _Call:
+    who: str
+    task: "asyncio.Task[None] | None"
+    gives_way: bool = False
+
+
+class Gate:
+    """Bounds the calls of one method that run on one server, so that nobody takes all places from others. Each does its
+    work inside of `with gate.place(asks)`."""
+
+    def __init__(self, path: str, limit: Limit) -> None:
+        self._path = path
+        self._limit = limit
+        self._calls = FairQueue[str, _Call]()  # the peers are principals, or hosts of peers that proved nothing
+
+    @contextlib.contextmanager
+    def place(self, asks: Peer) -> Iterator[None]:
+        """Take a place for a call. When all are taken, the peer that has most gives its newest to one that has at least
+        two less.
+
+        Raises THROTTLING_QUOTA_EXCEEDED if none has, or when this call has to give way."""
+        call = _Call(asks.host if asks.principal == ANONYMOUS else asks.principal, asyncio.current_task())
+        if len(self._calls) >= self._limit.calls:
+            if not (crowd := self._calls.crowd(call.who)):
+                raise self._full()
+            newest = crowd[-1]
+            newest.gives_way = True
+            self._calls.remove(newest.who, newest)
+            if newest.task is not None:
+                newest.task.cancel()
+        self._calls.add(call.who, call)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if call.gives_way:
+                raise self._full() from None
+            raise
+        finally:
+            self._calls.remove(call.who, call)
+
+    def _full(self) -> ReplogError:
+        return ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
+            f"{len(self._calls)} calls of {self._path} are under way here, and no more are taken; try again later"
+        )
+
+
+class Route(NamedTuple):
+    """The way of a method's calls."""
+
+    method: Method
+    handler: Callable[..., Any]
+    gate: Gate
+    denied: Denied
+    ends_with_answer: bool  # the handler does nothing after its one answer
+
+
+async def serve(route: Route, stream: ServerStream, asks: Peer) -> None:
     """Serve a call as a stream both ways, which is the same on the wire for every method. So it passes the gate before
     its request is received, and the handler knows when a single answer was taken, too."""
+    method = route.method
     try:
         method.access.check_role(method.path, asks)
-        with gate.place(asks):
+        with route.gate.place(asks):
             if method.client_streaming:
-                await handler(stream)
+                await route.handler(stream)
                 return
             request = await _only_request(stream)
-            await send_answers(handler(request), stream.send)
+            await send_answers(route.handler(request), stream.send)
     except NamesTooMuch as error:
         error.__traceback__ = None  # its frames have the request
         await asyncio.sleep(REFUSED_S)
         raise
     except Imposture as error:
-        denied(asks, ACTION.name, error.resource, method.path, error.rule)
+        route.denied(asks, ACTION.name, error.resource, method.path, error.rule)
         raise
 
 

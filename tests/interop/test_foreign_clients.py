@@ -97,10 +97,9 @@ def test_an_error_of_a_partition_comes_in_the_answer(said):
 
 
 @pytest.mark.parametrize("said", [go_client], indirect=True)
-def test_health_and_reflection_are_served(said):
+def test_health_is_served(said):
     assert said["health"].items() >= {"checked": "SERVING", "watched": "SERVING"}.items()
     assert code(said["health"]["unknown"]) is grpc.StatusCode.NOT_FOUND
-    assert {"replog.v1.Log", "grpc.health.v1.Health"} <= set(said["reflection"]["services"])
 
 
 def test_what_a_server_does_not_know_is_unimplemented(said):

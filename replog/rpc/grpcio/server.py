@@ -1,8 +1,7 @@
-"""The server side of every call: `replog.rpc.transport` over grpc.aio, with health and reflection."""
+"""The server side of every call: `replog.rpc.transport` over grpc.aio."""
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -13,18 +12,16 @@ import grpc.aio
 from replog.config.listeners import parse_address
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.gate import Gate
 from replog.rpc.grpcio.options import SERVER_OPTIONS, server_credentials
 from replog.rpc.grpcio.status import STATUS_CODES
+from replog.rpc.health import Services
 from replog.rpc.limits import DEFAULT_LIMITS, ConnectionLimits
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, anonymous, handling, unproved
 from replog.rpc.pump import Pump
-from replog.rpc.reflection import Services
-from replog.rpc.serving import cannot_listen, decoded, serve, status_of
+from replog.rpc.serving import Route, cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
 from replog.rpc.tls import Tls
-from replog.rpc.transport import Denied
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +57,16 @@ class GrpcServer(Services):
     connections = None
 
     def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = DEFAULT_LIMITS) -> None:
+        super().__init__()
         self._address = address
         self._tls = tls
         self._server = grpc.aio.server(
             options=(*SERVER_OPTIONS, ("grpc.max_connection_idle_ms", min(limits.idle_ms, MAX_INT)))
         )
-        super().__init__()
 
-    def _serve(self, method: Method, handler: Callable[..., Any], gate: Gate, denied: Denied) -> None:
+    def _serve(self, route: Route) -> None:
+        method = route.method
+
         async def serve_call(_requests: Any, context: Any) -> None:
             if (task := asyncio.current_task()) is not None:
                 task.set_name(method.path)  # grpc runs each call in a task of its own
@@ -75,7 +74,7 @@ class GrpcServer(Services):
                 asks = _peer(context, self._tls)
                 handling(asks)
                 stream = GrpcServerStream(context, method, asks)
-                await serve(method, handler, gate, stream, asks, denied)
+                await serve(route, stream, asks)
                 await stream.sent()
             except (asyncio.InvalidStateError, grpc.aio.UsageError, grpc.aio.InternalError):
                 return  # the client has gone, so nobody gets the status
@@ -93,7 +92,8 @@ class GrpcServer(Services):
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {name: served}),))
 
     async def start(self) -> str:
-        self.add_reflection()
+        for route in self.routes.values():
+            self._serve(route)
         host, _ = parse_address(self._address)
         try:
             if self._tls is None:

@@ -47,7 +47,6 @@ READS = {
     "LogDirs/DescribeLogDirs",
     "Presence/AreYou",
     "Replica/Fetch",
-    "ServerReflection/ServerReflectionInfo",
 }
 OF_BROKERS = {  # asked by brokers alone, and durable in the same store: tests/replog/server/controller has them
     "Controller/RegisterBroker",

@@ -10,12 +10,11 @@ from replog.rpc.health import SERVICE as HEALTH
 from replog.rpc.limits import ACCESS
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, Role
-from replog.rpc.reflection import SERVICES
 from replog.rpc.v1 import controller_pb2, replica_pb2
 
 SERVED = (
     *(methods.LOG, methods.REPLICA, methods.INSPECTION, methods.LOG_DIRS, methods.PRESENCE, methods.CONTROLLER),
-    *(HEALTH, *SERVICES),
+    HEALTH,
 )
 ONE = Peer("Broker:1", Role.BROKER, "10.0.0.1")
 CLIENT = Peer("User:ann", Role.CLIENT, "10.0.0.2")

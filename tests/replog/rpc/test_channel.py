@@ -6,6 +6,7 @@ import socket
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import grpcio, limits, methods
@@ -129,6 +130,16 @@ async def test_whoever_waits_on_a_server_that_stops_is_told_that_it_is_unavailab
             await asyncio.sleep(0.01)
         await server.stop(0.1)
         assert [await waiting.code(), await idle.code()] == [grpc.StatusCode.UNAVAILABLE] * 2
+
+
+async def test_any_grpc_client_may_ask_for_the_health_of_the_whole_and_of_a_service(transport):
+    async with (
+        serving(Handlers(), methods.LOG, transport=transport) as address,
+        grpc.aio.insecure_channel(address) as channel,
+    ):
+        for name in ("", "replog.v1.Log"):
+            response = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name))
+            assert response.status == health_pb2.HealthCheckResponse.SERVING
 
 
 def _options(name: str, value: int) -> tuple[tuple[str, int], ...]:

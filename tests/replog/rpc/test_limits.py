@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import gate, health, limits, methods, reflection, serving
+from replog.rpc import health, limits, methods, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.limits import LIMITS, MAX_BATCHES_PER_REQUEST
 from replog.rpc.peer import Peer, Role
@@ -29,7 +29,6 @@ SERVICES: list[ServiceDescriptor] = [
     methods.CONTROLLER,
     methods.PRESENCE,
     health.SERVICE,
-    *reflection.SERVICES,
 ]
 S = 60.0
 ANN, BOB, CARL = (Peer(f"User:{name}", Role.CLIENT, "h") for name in ("ann", "bob", "carl"))
@@ -77,14 +76,14 @@ async def test_idle_streams_beyond_their_limit_are_refused_and_leave_heartbeats_
 
 
 async def test_a_place_is_free_again_when_its_call_is_over():
-    room = gate.Gate("/x/y", limits.Limit(1, 1))
+    room = serving.Gate("/x/y", limits.Limit(1, 1))
     for _ in range(3):
         with room.place(ANN), pytest.raises(ReplogError, match="/x/y"), room.place(ANN):
             raise AssertionError("not reached")
 
 
 async def test_who_has_most_calls_gives_its_newest_to_who_has_two_less():
-    room, ended, codes = gate.Gate("/x/y", limits.Limit(4, 1)), [], set()
+    room, ended, codes = serving.Gate("/x/y", limits.Limit(4, 1)), [], set()
 
     async def call(asks: Peer, name: str) -> None:
         try:

@@ -12,7 +12,7 @@ from replog.common.acl import CLUSTER_NAME, OPERATIONS, Acl, Operation, PatternT
 from replog.config.processes import AuthorizerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
-from replog.rpc import health, methods, reflection
+from replog.rpc import health, methods
 from replog.rpc.access import On
 from replog.rpc.limits import ACCESS
 from replog.rpc.methods import methods_of
@@ -31,7 +31,6 @@ SERVICES = (
     methods.PRESENCE,
     methods.CONTROLLER,
     health.SERVICE,
-    *reflection.SERVICES,
 )
 ANN = Peer("User:ann", Role.CLIENT, "10.0.0.1")
 CALLS = [(service, method) for service in SERVICES for method in service.methods]
@@ -84,9 +83,9 @@ def ids(value):
     return getattr(value, "full_name", "")
 
 
-def test_only_health_and_reflection_tell_everybody():
+def test_only_health_tells_everybody():
     open_to_all = {row for row, access in ACCESS.items() if access.operation is None}
-    assert {row.split("/")[0] for row in open_to_all} == {"Health", "ServerReflection"}
+    assert {row.split("/")[0] for row in open_to_all} == {"Health"}
 
 
 def test_what_is_asked_can_be_allowed():

@@ -3,28 +3,22 @@
 import asyncio
 import contextlib
 import errno
-import inspect
 import socket
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from replog.config.listeners import parse_address
 from replog.rpc.fair_queue import FairQueue
-from replog.rpc.gate import Gate
+from replog.rpc.health import Services
 from replog.rpc.http2.shells.acceptor import Acceptor
 from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
 from replog.rpc.http2.shells.reads import Reads
-from replog.rpc.http2.shells.server_connection import Route, ServerConnection, Shared
+from replog.rpc.http2.shells.server_connection import ServerConnection, Shared
 from replog.rpc.http2.shells.unread import Unread
 from replog.rpc.limits import DEFAULT_LIMITS, MAX_CONNECTIONS, ConnectionLimits
-from replog.rpc.methods import Method
 from replog.rpc.names import look_up
-from replog.rpc.reflection import Services
 from replog.rpc.serving import cannot_listen
 from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
-from replog.rpc.transport import Denied
 
 SWEEP_S = 10.0  # the longest pause between looks for connections that are idle, or no longer trusted
 ENDING_S = 5.0  # the time for handlers that were cancelled
@@ -34,16 +28,16 @@ class H2Server(Services):
     """`replog.rpc.transport.Server`."""
 
     def __init__(self, address: str, tls: Tls | None = None, limits: ConnectionLimits = DEFAULT_LIMITS) -> None:
+        super().__init__()
         self._address = address
         self._limits = limits
         self._sweeping: asyncio.Task[None] | None = None
         self._handshakes = None if tls is None else Handshakes(tls)
-        self._routes: dict[str, Route] = {}
         self._connections = FairQueue[str, ServerConnection]()  # the peers are hosts
         self._acceptor: Acceptor | None = None
         self._drained = asyncio.Event()  # set when a connection was drained, or lost
         self._shared = Shared(
-            self._routes,
+            self.routes,
             Reads(),
             Unread(self._connections),
             self._takes,
@@ -52,14 +46,8 @@ class H2Server(Services):
             Refusals(),
             self._handshakes,
         )
-        super().__init__()
-
-    def _serve(self, method: Method, handler: Callable[..., Any], gate: Gate, denied: Denied) -> None:
-        ends_with_answer = not method.client_streaming and inspect.iscoroutinefunction(handler)
-        self._routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
 
     async def start(self) -> str:
-        self.add_reflection()
         host, port = parse_address(self._address)
         try:
             sockets = await _listeners(host, port)

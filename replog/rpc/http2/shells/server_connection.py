@@ -10,7 +10,6 @@ from google.rpc import code_pb2
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.codec import pieces_of
-from replog.rpc.gate import Gate
 from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
@@ -23,23 +22,14 @@ from replog.rpc.http2.shells.socket_connection import SocketConnection
 from replog.rpc.http2.shells.tls_layer import HELLO, TlsLayer, explained
 from replog.rpc.http2.shells.unread import Unread
 from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS
-from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, anonymous, handling, unproved
-from replog.rpc.serving import decoded, serve, status_of
+from replog.rpc.serving import Route, decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
-from replog.rpc.transport import Denied, always
+from replog.rpc.transport import always
 
 SILENCE_S = 30.0  # the silence before a ping
 _TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
 _STOPPING = CallStatus(code_pb2.UNAVAILABLE, "the server is stopping; ask another one, or this one later", b"")
-
-
-class Route(NamedTuple):
-    method: Method
-    handler: Callable[..., Any]
-    gate: Gate
-    denied: Denied
-    ends_with_answer: bool  # the handler does nothing after its one answer
 
 
 class ServerCall:
@@ -105,9 +95,8 @@ class ServerCall:
             await self.stream.all_gone()
 
     async def run(self) -> None:
-        route = self._route
         try:
-            await serve(route.method, route.handler, route.gate, self, self._connection.asks, route.denied)
+            await serve(self._route, self, self._connection.asks)
         except asyncio.CancelledError:
             if self._connection.calls.get(self.stream.stream_id) is self:
                 raise  # the loop ends

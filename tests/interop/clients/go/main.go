@@ -17,7 +17,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
 	health "google.golang.org/grpc/health/grpc_health_v1"
-	reflection "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	pb "replog/v1"
@@ -63,7 +62,6 @@ func main() {
 		{"partition_error", c.partitionError},
 		{"cancelled", c.cancelled},
 		{"health", c.health},
-		{"reflection", c.reflection},
 		{"unknown_method", c.unknownMethod},
 		{"compressed", c.compressed},
 	} {
@@ -270,26 +268,6 @@ func (c *checker) health() (said, error) {
 	}
 	_, err = client.Check(c.ctx, &health.HealthCheckRequest{Service: "no.such.Service"})
 	return said{"checked": checked.Status.String(), "watched": watched.Status.String(), "unknown": describe(err)}, nil
-}
-
-func (c *checker) reflection() (said, error) {
-	stream, err := reflection.NewServerReflectionClient(c.conn).ServerReflectionInfo(c.ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := &reflection.ServerReflectionRequest_ListServices{ListServices: "*"}
-	if err := stream.Send(&reflection.ServerReflectionRequest{MessageRequest: list}); err != nil {
-		return nil, err
-	}
-	answer, err := stream.Recv()
-	if err != nil {
-		return nil, err
-	}
-	services := []string{}
-	for _, service := range answer.GetListServicesResponse().GetService() {
-		services = append(services, service.Name)
-	}
-	return said{"services": services}, stream.CloseSend()
 }
 
 func (c *checker) unknownMethod() (said, error) {
