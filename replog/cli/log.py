@@ -42,7 +42,7 @@ def dump(
 def verify(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH", help="Log directories, partition directories, or files of a partition."),
+        typer.Argument(metavar="DIR", help="Log directories, or partition directories."),
     ],
     deep: Deep = False,
     compacted: Annotated[

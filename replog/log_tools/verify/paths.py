@@ -1,7 +1,9 @@
-"""Finds out if a path is a log directory, a partition directory or a single file, and verifies it: of a log directory
-its checkpoints, its identity, its lock, and every partition in it."""
+"""Verifies log directories and partitions: of a log directory its checkpoints, its identity, its lock, and every
+partition in it; of a partition the names of its files, its segments in order, and its state as a whole."""
 
+import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,9 +11,11 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
 from replog.log.directories.lock import LOCK, is_locked
 from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
-from replog.log.directories.partition_metadata import PARTITION_METADATA
-from replog.log.errors import LogStorageError
-from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX
+from replog.log.directories.partition_metadata import PARTITION_METADATA, DamagedTopicId, read_topic_id
+from replog.log.epochs import EpochEntry, LeaderEpochCache
+from replog.log.errors import CorruptSnapshot, LogStorageError
+from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, segment_file_name
+from replog.log.files.opening import has_records
 from replog.log.formats.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -22,134 +26,97 @@ from replog.log.formats.checkpoint import (
     DamagedCheckpoint,
     OffsetCheckpoint,
 )
+from replog.log.formats.segment_file import Vanished
+from replog.log.producers.snapshot import read_snapshot
 from replog.log_tools.checker.findings import Finding, Kind, capped
 from replog.log_tools.verify.names import (
     LOG_DIRECTORY_FILES,
     PARTITION_FILES,
     SEGMENT_FILE,
     check_log_directory_names,
+    check_partition_names,
     is_partition_name,
     replica_name,
     segment_bases,
+    snapshot_files,
 )
-from replog.log_tools.verify.partition import (
-    Surroundings,
-    begun,
-    check_snapshot_file,
-    check_topic_id,
-    verify_partition,
+from replog.log_tools.verify.segment import (
+    EpochsVerified,
+    Options,
+    PartitionProgress,
+    VerifiedTotals,
+    check_segment,
 )
-from replog.log_tools.verify.segment import Options, VerifiedTotals, check_segment, read_epochs
+from replog.log_tools.verify.transactions import Producers
 from replog.topic import TopicPartition, parse_directory_name
 
 
 def verify(paths: Sequence[Path], options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
-    """Yield everything found in `paths`: log directories, partition directories and single files, ours or Kafka's.
+    """Yield everything found in `paths`: log directories and directories of partitions, ours or Kafka's.
 
     Nothing is written. An unreadable file is a finding. Raises INVALID_REQUEST, before anything is read, for a path
     that is none of these."""
-    for path in paths:
-        path_kind(path)
-    for path in paths:
-        yield from capped(readable(path, _verify(path, options, totals)))
+    for path, alone in [(path, is_partition(path)) for path in paths]:
+        check = _verify_alone if alone else verify_log_directory
+        yield from capped(readable(path, check(path, options, totals)))
 
 
 def log_bytes(path: Path) -> int:
     """Return the bytes of `.log` files that `verify` will read: a measure of its progress."""
-    files = [path] if path.is_file() else [*path.glob(f"*{LOG_SUFFIX}"), *path.glob(f"*/*{LOG_SUFFIX}")]
     try:
-        return sum(file.stat().st_size for file in files if file.suffix == LOG_SUFFIX)
+        return sum(file.stat().st_size for depth in ("", "*/") for file in path.glob(f"{depth}*{LOG_SUFFIX}"))
     except OSError:
         return 0
 
 
-def is_partition_directory(path: Path) -> bool:
-    """Return True if it has the files of a partition, or nothing but the name of one."""
-    names = {file.name for file in path.iterdir()}
-    return _are_of_a_partition(names) or (is_partition_name(path.resolve().name) and not names & LOG_DIRECTORY_FILES)
+def is_partition(path: Path) -> bool:
+    """Return True if it has the files of a partition, or nothing but the name of one; False if it has those of a log
+    directory, or partitions that have files. Raises INVALID_REQUEST for any other path."""
+    try:
+        if path.is_dir():
+            names = {file.name for file in path.iterdir()}
+            is_named = is_partition_name(path.resolve().name) and not names & LOG_DIRECTORY_FILES
+            if is_named or _are_of_a_partition(names):
+                return True
+            inside = (path / name for name in names if is_partition_name(name))
+            if names & LOG_DIRECTORY_FILES or any(
+                _are_of_a_partition({file.name for file in each.iterdir()}) for each in inside if each.is_dir()
+            ):
+                return False
+    except OSError as error:
+        raise ErrorCode.INVALID_REQUEST.error(f"cannot read {path}: {error}") from None
+    if not path.exists():
+        raise ErrorCode.INVALID_REQUEST.error(f"no such file or directory: {path}")
+    raise ErrorCode.INVALID_REQUEST.error(f"{path} is neither a log directory nor the directory of a partition")
 
 
 def _are_of_a_partition(names: set[str]) -> bool:
     return bool(names & PARTITION_FILES) or any(SEGMENT_FILE.fullmatch(name) for name in names)
 
 
-def is_log_directory(path: Path) -> bool:
-    """Return True if it has the files of a log directory, or partitions that have files."""
-    files = list(path.iterdir())
-    partitions = (file for file in files if is_partition_name(file.name) and file.is_dir())
-    return any(file.name in LOG_DIRECTORY_FILES for file in files) or any(
-        _are_of_a_partition({inner.name for inner in partition.iterdir()}) for partition in partitions
-    )
-
-
-def path_kind(path: Path) -> str:
-    """Return `log directory`, `partition` or `file`. Raises INVALID_REQUEST for a path that is none of them."""
-    known = {LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, META_PROPERTIES, *OFFSET_CHECKPOINTS}
-    try:
-        if path.is_dir():
-            if is_partition_directory(path):
-                return "partition"
-            if is_log_directory(path):
-                return "log directory"
-        elif path.is_file() and (SEGMENT_FILE.fullmatch(path.name) or path.name in known):
-            return "file"
-    except OSError as error:
-        raise ErrorCode.INVALID_REQUEST.error(f"cannot read {path}: {error}") from None
-    if not path.exists():
-        raise ErrorCode.INVALID_REQUEST.error(f"no such file or directory: {path}")
-    raise ErrorCode.INVALID_REQUEST.error(
-        f"{path} is neither a log directory, nor a partition's directory, nor a file of one"
-    )
-
-
-def _verify(path: Path, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
-    kind = path_kind(path)
-    if kind == "log directory":
-        yield from verify_log_directory(path, options, totals)
-    elif kind == "partition":
-        surroundings, findings = surroundings_of(path)
-        yield from (finding for finding in findings if finding.kind is Kind.IN_USE)
-        yield from verify_partition(path, surroundings, options, totals)
-    else:
-        yield from _verify_file(path, options, totals)
-
-
-def surroundings_of(partition: Path) -> tuple[Surroundings, list[Finding]]:
-    """Return the knowledge of the log directory around a partition directory, and the faults of its files."""
+def _verify_alone(partition: Path, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
+    """Verify one partition, by the knowledge of the log directory around it."""
     directory = partition.resolve()
     checkpoints, findings = read_checkpoints(directory.parent)
     known = parse_directory_name(directory.name) if is_partition_name(directory.name) else None
-    return checkpoints.surroundings(known), findings
+    yield from (finding for finding in findings if finding.kind is Kind.IN_USE)
+    yield from verify_partition(partition, checkpoints.surroundings(known), options, totals)
 
 
-def _verify_file(path: Path, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
-    """Check one file by itself; a segment's `.log` or index stands for the segment, without those before it."""
-    segment = SEGMENT_FILE.fullmatch(path.name)
-    if segment is not None and segment["suffix"] == SNAPSHOT_SUFFIX:
-        yield from check_snapshot_file(path)
-    elif segment is not None:
-        yield from _verify_segment(path.parent, int(segment["base"]), options, totals)
-    elif path.name == PARTITION_METADATA:
-        yield from check_topic_id(path.parent)
-    elif path.name == META_PROPERTIES:
-        yield from check_meta_properties(path.parent)
-    elif path.name == LEADER_EPOCH_CHECKPOINT:
-        yield from read_epochs(path)[1]
-    else:
-        yield from (finding for finding in read_checkpoints(path.parent)[1] if finding.file == path)
+@dataclass(frozen=True)
+class Surroundings:
+    """The log directory's knowledge of a partition; None where it has none."""
 
+    log_start: int | None = None
+    recovery_point: int | None = None
+    high_watermark: int | None = None
+    compacted: bool = False  # its topic is: the cleaner has been at this partition, or at another one
+    unclean: bool = True  # a broker runs on it, or did not stop in order
 
-def _verify_segment(directory: Path, base: int, options: Options, totals: VerifiedTotals) -> Iterator[Finding]:
-    surroundings, _ = surroundings_of(directory)
-    bases = segment_bases(directory)
-    if base not in bases:
-        yield Kind.ORPHAN.at(directory / f"{base:020d}{LOG_SUFFIX}", "there is no such file")
-        return
-    progress, _ = begun(directory, bases, surroundings, options, totals, base)
-    next_base = next((following for following in bases if following > base), None)
-    yield from check_segment(directory, base, next_base, progress)
-    yield from progress.epochs.settle()
-    totals.segments += 1
+    @property
+    def flushed(self) -> int | None:
+        """The offset below which the log's files are known to be durable; None: all of it."""
+        return (self.recovery_point or 0) if self.unclean else None
 
 
 class Checkpoints(NamedTuple):
@@ -235,3 +202,78 @@ def readable(path: Path, findings: Iterator[Finding]) -> Iterator[Finding]:
         yield Kind.UNREADABLE.at(Path(error.filename) if error.filename else path, str(error))
     except LogStorageError as error:
         yield Kind.UNREADABLE.at(path, error.message)
+
+
+def verify_partition(
+    directory: Path, said: Surroundings, options: Options, totals: VerifiedTotals
+) -> Iterator[Finding]:
+    """Check everything in one partition directory, and the checkpoints beside it. Raises OSError."""
+    bases = segment_bases(directory)
+    yield from check_partition_names(directory.iterdir(), bases)
+    yield from check_topic_id(directory)
+    entries: Sequence[EpochEntry] | None = None
+    try:
+        entries = LeaderEpochCache.load(path := directory / LEADER_EPOCH_CHECKPOINT).entries
+    except DamagedCheckpoint as damage:
+        yield Kind.MALFORMED.at(path, damage.message)
+    log_start = max(said.log_start or 0, bases[0] if bases else 0)
+    # The checkpoint of log starts lags behind; the epochs follow at once (EP-5), which shows after a crash.
+    known_from = max(log_start, entries[0][1] if said.unclean and entries else 0)
+    flushed = said.flushed if any(directory.glob(f"*{DIGEST_SUFFIX}")) else None  # Kafka's has no digests and no lag
+    epochs = EpochsVerified(directory, entries, log_start, said.unclean, flushed)
+    compacted = said.compacted or options.compacted
+    producers = Producers(known_from, compacted=compacted)
+    progress = PartitionProgress(producers, epochs, totals, options, said.unclean, compacted)
+    progress.snapshots = snapshot_files(directory)[::-1]
+    for base, next_base in zip(bases, [*bases[1:], None], strict=False):
+        try:
+            yield from check_segment(directory, base, next_base, progress)
+            totals.segments += 1
+        except Vanished as error:
+            yield Kind.VANISHED.at(directory / segment_file_name(base, LOG_SUFFIX), str(error))
+            progress.producers.complete = False
+        except FileNotFoundError as error:
+            path = Path(error.filename)
+            if os.path.lexists(path):
+                raise
+            yield Kind.VANISHED.at(path, "there is no such file any more")
+            progress.producers.complete = False
+    yield from progress.check_snapshots(progress.end_offset)
+    for offset, path in reversed(progress.snapshots):
+        try:
+            read_snapshot(path)
+        except CorruptSnapshot as damage:
+            yield Kind.SNAPSHOT.at(path, damage.message)
+        message = f"a snapshot at {offset}, and the log ends at {progress.end_offset}"
+        yield Kind.SNAPSHOT_AHEAD.at(path, message, offset=offset)
+    yield from epochs.finish(progress.end_offset)
+    yield from _check_bounds(directory, said, known_from, progress.end_offset)
+
+
+def check_topic_id(directory: Path) -> Iterator[Finding]:
+    """Check `partition.metadata`, which old Kafka partitions do not have (1.4)."""
+    path = directory / PARTITION_METADATA
+    try:
+        if read_topic_id(directory) is None:
+            yield Kind.NO_TOPIC_ID.at(path, "there is no such file")
+    except LogStorageError as error:
+        torn = isinstance(error, DamagedTopicId) and not has_records(directory)  # a broker starts it again
+        yield (Kind.NO_TOPIC_ID if torn else Kind.MALFORMED).at(path, error.message)
+
+
+def _check_bounds(directory: Path, said: Surroundings, log_start: int, end_offset: int) -> Iterator[Finding]:
+    """Check that recovery point, log start and high watermark lie in the log."""
+    if said.log_start is not None and said.log_start > end_offset:
+        message = f"log start {said.log_start} is beyond the log end {end_offset}"
+        yield Kind.CHECKPOINT.at(directory, message, offset=said.log_start)
+    if said.recovery_point is not None and said.recovery_point > end_offset:
+        message = (
+            f"recovery point {said.recovery_point}, up to which the log was on the disk, is beyond its end {end_offset}"
+        )
+        yield Kind.CHECKPOINT.at(directory, message, offset=said.recovery_point)
+    mark = said.high_watermark
+    if mark is not None and mark > end_offset:
+        kind = Kind.CHECKPOINT_AHEAD if said.unclean else Kind.CHECKPOINT
+        yield kind.at(directory, f"high watermark {mark} is beyond the log end {end_offset}", offset=mark)
+    if mark is not None and mark < log_start and not said.unclean:
+        yield Kind.CHECKPOINT.at(directory, f"high watermark {mark} is below the log start {log_start}", offset=mark)

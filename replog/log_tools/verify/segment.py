@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replog.config.properties import MAX_LONG
-from replog.log.epochs import EpochEntry, LeaderEpochCache
+from replog.log.epochs import EpochEntry
 from replog.log.errors import CorruptSnapshot, InvalidRecord
 from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, segment_file_name
 from replog.log.formats.batch import (
@@ -19,7 +19,7 @@ from replog.log.formats.batch import (
     TRANSACTIONAL,
     BatchHeader,
 )
-from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, DamagedCheckpoint
+from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.formats.records import iterate_records
 from replog.log.formats.segment_file import SegmentFile, open_file
 from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, LogFile
@@ -33,14 +33,6 @@ from replog.log_tools.checker.segment import SegmentChecker
 from replog.log_tools.verify.transactions import Producers, TransactionIndexCheck, check_control
 
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON
-
-
-def read_epochs(path: Path) -> tuple[Sequence[EpochEntry] | None, list[Finding]]:
-    """Return the entries, None if they cannot be read, and the faults of the file itself. Raises LogStorageError."""
-    try:
-        return LeaderEpochCache.load(path).entries, []
-    except DamagedCheckpoint as damage:
-        return None, [Kind.MALFORMED.at(path, damage.message)]
 
 
 class EpochsVerified:
@@ -67,13 +59,9 @@ class EpochsVerified:
         message = f"{run.said}, and the batches from offset {run.first} to {run.last} have epoch {run.epoch}{later}"
         return kind.at(self._path, message, offset=run.first)
 
-    def settle(self) -> Iterator[Finding]:
-        """Yield the last finding for the batches so far."""
-        return map(self._finding, self._checker.finish())
-
     def finish(self, end_offset: int) -> Iterator[Finding]:
         """Check that epochs begin at most at `end_offset`, where a leader's newest epoch may begin (EP-3)."""
-        yield from self.settle()
+        yield from map(self._finding, self._checker.finish())
         if self._entries is None:
             return
         if not self._entries and self._first_seen is not None:
