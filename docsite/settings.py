@@ -9,28 +9,23 @@ from typing import Any
 
 from replog.config.processes import (
     AlterableBrokerConfig,
-    AuthorizerConfig,
     BrokerConfig,
     ClientQuota,
     ClientSecurity,
-    ConnectionConfig,
     ControllerConfig,
-    LogConfig,
-    MetricsConfig,
-    ServerSecurity,
+    ServerConfig,
 )
 from replog.config.properties import MAX_INT, MAX_LONG
 from replog.config.settings import Settings
 from replog.config.topic import TopicConfig
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
-_SHARED = (LogConfig, MetricsConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig)
 _TABLES: dict[str, tuple[tuple[type[Settings], ...], tuple[type[Settings], ...]]] = {  # settings of these, not of those
     "topics": ((TopicConfig,), ()),
-    "brokers": ((BrokerConfig,), (*_SHARED, AlterableBrokerConfig)),
+    "brokers": ((BrokerConfig,), (ServerConfig, AlterableBrokerConfig)),
     "running": ((AlterableBrokerConfig,), ()),
-    "controllers": ((ControllerConfig,), _SHARED),
-    "servers": (_SHARED, (ClientSecurity,)),
+    "controllers": ((ControllerConfig,), (ServerConfig,)),
+    "servers": ((ServerConfig,), (ClientSecurity,)),
     "clients": ((ClientSecurity,), ()),
     "quotas": ((ClientQuota,), ()),
 }

@@ -114,33 +114,6 @@ OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or Non
 RpcTransport = Literal["", "grpcio", "h2"]  # empty: the default of `replog.rpc.transports`
 
 
-class LogConfig(Settings):
-    """Settings of a process's own log. SIGHUP has it read again."""
-
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
-    log_format: Literal["", "console", "json"] = ""  # console on a terminal, else json
-    log_file: OptionalPath = None  # instead of stderr; renamed when it is large, and the oldest of them removed
-
-
-class MetricsConfig(Settings):
-    metrics_listener: Address | Literal[""] = ""  # host:port of /metrics; none when empty
-
-
-class ConnectionConfig(Settings):
-    """Limits of connections to a process: how many, and for how long without a call."""
-
-    max_connections_per_ip: Annotated[int, Field(ge=1, le=MAX_INT)] = MAX_INT
-    connections_max_idle_ms: Annotated[int, Field(ge=1000, le=MAX_LONG)] = 600_000
-
-
-class AuthorizerConfig(Settings):
-    """Settings of brokers and controllers that say who may do what."""
-
-    authorizer_class_name: Literal["", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"] = ""  # none: all
-    super_users: Principals = ()  # User:a;User:b, who may do everything
-    allow_everyone_if_no_acl_found: bool = False  # grants access to resources that no ACL names
-
-
 class ClientSecurity(Settings):
     """Settings of connections to others; PEM files, as in Kafka with `ssl.keystore.type=PEM`."""
 
@@ -151,11 +124,20 @@ class ClientSecurity(Settings):
     ssl_truststore_location: OptionalPath = None  # the authorities whose certificates are believed
 
 
-class ServerSecurity(ClientSecurity):
-    """Settings of connections to others, and from them."""
+class ServerConfig(ClientSecurity):
+    """Settings that brokers and controllers share. SIGHUP has those of the log read again."""
 
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_format: Literal["", "console", "json"] = ""  # console on a terminal, else json
+    log_file: OptionalPath = None  # instead of stderr; renamed when it is large, and the oldest of them removed
+    metrics_listener: Address | Literal[""] = ""  # host:port of /metrics; none when empty
     ssl_client_auth: Literal["required", "requested", "none"] = "required"
     allow_plaintext: bool = False  # allows plaintext on a listener that other machines may reach
+    authorizer_class_name: Literal["", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"] = ""  # none: all
+    super_users: Principals = ()  # User:a;User:b, who may do everything
+    allow_everyone_if_no_acl_found: bool = False  # grants access to resources that no ACL names
+    max_connections_per_ip: Annotated[int, Field(ge=1, le=MAX_INT)] = MAX_INT
+    connections_max_idle_ms: Annotated[int, Field(ge=1000, le=MAX_LONG)] = 600_000  # without a call
 
 
 DEFAULT_USER = "<default>"  # Kafka's word for each user without a quota of its own
@@ -183,7 +165,7 @@ class AlterableBrokerConfig(DynamicBrokerConfig):
     cordoned_log_dirs: Literal["", "*"] = ""  # *: it gets none (KIP-1066, which also has single directories)
 
 
-class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig, LogConfig):
+class BrokerConfig(DynamicBrokerConfig, ServerConfig):
     node_id: Annotated[int, Field(ge=0, le=MAX_INT)]
     listeners: ListenerList = "127.0.0.1:9092"  # or several: NAME://host:port,NAME://host:port
     rpc_transport: RpcTransport = ""
@@ -271,7 +253,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerSecurity, AuthorizerConfig, Connec
         )
 
 
-class ControllerConfig(ServerSecurity, AuthorizerConfig, ConnectionConfig, MetricsConfig, LogConfig):
+class ControllerConfig(ServerConfig):
     listeners: Address = "127.0.0.1:9093"
     rpc_transport: RpcTransport = ""
     metadata_store: Literal["sqlite", "etcd"] = "sqlite"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from replog.config.listeners import Listener, is_loopback, parse_address
-from replog.config.processes import ClientSecurity, ConnectionConfig, ServerSecurity
+from replog.config.processes import ClientSecurity, ServerConfig
 from replog.config.properties import load_settings
 from replog.errors import ErrorCode
 from replog.rpc.grpcio.channel import GrpcChannel
@@ -86,7 +86,7 @@ class GrpcTransport(SocketTransport):
 TRANSPORTS: dict[str, type[SocketTransport]] = {"grpcio": GrpcTransport, "h2": H2Transport}
 
 
-def transport_named(name: str = "", tls: Tls | None = None, connections: ConnectionConfig | None = None) -> Transport:
+def transport_named(name: str = "", tls: Tls | None = None, connections: ServerConfig | None = None) -> Transport:
     """Return `grpcio` or `h2`; without a name, the one that the variable names. `connections` bounds those to its
     servers.
 
@@ -139,7 +139,7 @@ def client_tls_of(properties: Mapping[str, str], source: str) -> Tls | None:
     return None if config.security_protocol == "PLAINTEXT" else _tls(config, None)
 
 
-def server_tls(config: ServerSecurity, listeners: Sequence[Listener], role: Role, own_name: str = "") -> Tls | None:
+def server_tls(config: ServerConfig, listeners: Sequence[Listener], role: Role, own_name: str = "") -> Tls | None:
     """Return the TLS of a process that listens there, None in plaintext. Its certificate must have the role, and the
     name if one is given.
 

@@ -12,7 +12,7 @@ import structlog
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.common.acl import CLUSTER_NAME, Operation, ResourceType
-from replog.config.processes import AuthorizerConfig
+from replog.config.processes import ServerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
 from replog.rpc.access import On
@@ -91,7 +91,7 @@ class AuditLog:
 class Authorizer:
     """The permissions of one process. `acls` may change at any time, and count from the next question on."""
 
-    def __init__(self, config: AuthorizerConfig, acls: AclTable, audit: AuditLog) -> None:
+    def __init__(self, config: ServerConfig, acls: AclTable, audit: AuditLog) -> None:
         self.enabled = bool(config.authorizer_class_name)
         self._super_users = frozenset(config.super_users)
         self._default = config.allow_everyone_if_no_acl_found

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from replog.command.output import harmless
-from replog.config.processes import LogConfig
+from replog.config.processes import ServerConfig
 from replog.errors import ErrorCode
 
 LINES = 10  # the first of an event that happens to thousands of things: all lines would cost more than the event
@@ -42,7 +42,7 @@ def _sentence(_logger: object, _name: str, event: structlog.typing.EventDict) ->
     return " ".join([f"{event['level']}: {event['event']}", *more])
 
 
-def configure_process(config: LogConfig) -> None:
+def configure_process(config: ServerConfig) -> None:
     """Log by the settings of a process."""
     renderer = {"": None, "console": structlog.dev.ConsoleRenderer(), "json": _json}[config.log_format]
     lines = LogLines() if config.log_file is None else LogLines(LogFile(config.log_file).turn_if_full)
@@ -50,7 +50,7 @@ def configure_process(config: LogConfig) -> None:
 
 
 @contextmanager
-def starting(config: LogConfig) -> Iterator[Callable[[], None]]:
+def starting(config: ServerConfig) -> Iterator[Callable[[], None]]:
     """Log by `config`. An error that ends the process before the yielded function is called also goes to the stderr
     from before `log.file`, otherwise the user who starts the process would not see it."""
     with os.fdopen(os.dup(sys.stderr.fileno()), "wb", buffering=0) as before:

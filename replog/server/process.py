@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import structlog
 
 from replog.config.listeners import Listener
-from replog.config.processes import LogConfig
+from replog.config.processes import ServerConfig
 from replog.log.files.open_files import OPEN_FILES
 from replog.rpc.names import warn_of_unknown
 from replog.rpc.tasks import end, for_good
@@ -93,7 +93,7 @@ def stop_signals() -> asyncio.Event:
 
 @contextlib.asynccontextmanager
 async def in_background(
-    read: Callable[[], LogConfig], tls: Tls | None, listeners: Sequence[Listener]
+    read: Callable[[], ServerConfig], tls: Tls | None, listeners: Sequence[Listener]
 ) -> AsyncIterator[None]:
     """Answer SIGHUP, warn of advertised names that this host does not resolve, and look at the certificate each day."""
     names = for_good(warn_of_unknown(listeners), "advertised names")
@@ -104,7 +104,7 @@ async def in_background(
         await end(*tasks)
 
 
-def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.Task[None]":
+def answer_hang_up(read: Callable[[], ServerConfig], tls: Tls | None) -> "asyncio.Task[None]":
     """Answer SIGHUP on this event loop: read the settings again, use those of the log, look at the certificates. Keep
     the task that is returned. If `read` raises, the old settings stay."""
     hung_up = asyncio.Event()
@@ -119,8 +119,8 @@ def answer_hang_up(read: Callable[[], LogConfig], tls: Tls | None) -> "asyncio.T
     return for_good(answer(), "SIGHUP")
 
 
-async def _read_again(read: Callable[[], LogConfig]) -> None:
-    def read_and_log() -> LogConfig:
+async def _read_again(read: Callable[[], ServerConfig]) -> None:
+    def read_and_log() -> ServerConfig:
         config = read()
         logging.configure_process(config)  # opens its file, which may wait for a disk
         return config

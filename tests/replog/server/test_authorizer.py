@@ -9,7 +9,7 @@ from google.protobuf.message_factory import GetMessageClass
 from structlog.testing import capture_logs
 
 from replog.common.acl import CLUSTER_NAME, OPERATIONS, Acl, Operation, PatternType, Permission, ResourceType, checked
-from replog.config.processes import AuthorizerConfig
+from replog.config.processes import ServerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
 from replog.rpc import health, methods
@@ -47,7 +47,7 @@ def authorizer(*acls, **settings):
     table = AclTable()
     for number, each in enumerate(acls):
         table.put(str(number), each)
-    config = AuthorizerConfig.parse({"authorizer.class.name": STANDARD} | settings, "test")
+    config = ServerConfig.parse({"authorizer.class.name": STANDARD} | settings, "test")
     return Authorizer(config, table, AuditLog(SystemClock()))
 
 
@@ -167,7 +167,7 @@ def permits_of(judge):
 def test_what_was_allowed_is_remembered_until_an_acl_changes():
     table = AclTable()
     table.put("1", acl(ResourceType.TOPIC, Operation.READ))
-    config = AuthorizerConfig.parse({"authorizer.class.name": STANDARD}, "test")
+    config = ServerConfig.parse({"authorizer.class.name": STANDARD}, "test")
     judge = Authorizer(config, table, AuditLog(SystemClock()))
     asked = []
     verdict = table.verdict
@@ -193,7 +193,7 @@ def test_what_is_remembered_has_a_bound(monkeypatch):
 
 
 def test_without_an_authorizer_nobody_asks_who_asks():
-    judge = Authorizer(AuthorizerConfig(), AclTable(), AuditLog(SystemClock()))
+    judge = Authorizer(ServerConfig(), AclTable(), AuditLog(SystemClock()))
     handlers = Handlers()
     assert guarded(methods.LOG, handlers, judge) is handlers
     assert judge.permits(methods.Log["fetch"])("t")

@@ -9,10 +9,10 @@ from replog.server.logging import ENDING_S, LINES, OLDER, ROOM_BYTES, log_each
 
 SCRIPT = """
 import logging, sys, time
-from replog.config.processes import LogConfig
+from replog.config.processes import ServerConfig
 from replog.server.logging import LogLines
 from replog.server.logging import configure_process
-configure_process(LogConfig(log_format="json"))
+configure_process(ServerConfig(log_format="json"))
 log, begun, longest = logging.getLogger("test"), time.monotonic(), 0.0
 for number in range(int(sys.argv[1])):
     before = time.monotonic()
@@ -75,11 +75,11 @@ def test_a_process_that_nobody_gave_a_stderr_or_whose_disk_is_full_goes_on():
 FILE_SCRIPT = """
 import logging, sys
 from pathlib import Path
-from replog.config.processes import LogConfig
+from replog.config.processes import ServerConfig
 from replog.server import logging as ours
 from replog.server.logging import configure_process
 ours.FILE_BYTES = 1000
-configure_process(LogConfig(log_file=Path(sys.argv[1]), log_format="json"))
+configure_process(ServerConfig(log_file=Path(sys.argv[1]), log_format="json"))
 for number in range(int(sys.argv[2])):
     logging.getLogger("test").info("line %d", number)
 raise RuntimeError("nobody caught it")"""
