@@ -27,7 +27,8 @@ from replog.log.fetch import FetchAnswer, FetchPartition, Reading, Shared, answe
 from replog.log.formats.batch import is_transactional
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, NO_OFFSET, AppendInfo, Buffer, EpochEndOffset, Isolation, TimestampAndOffset
-from replog.metadata.values import NO_BROKER_EPOCH, BrokerDirectory, PartitionState
+from replog.metadata.image import MetadataImage
+from replog.metadata.values import NO_BROKER_EPOCH, PartitionState
 from replog.topic import TopicPartition
 
 
@@ -50,7 +51,7 @@ class PartitionLeader:
         topic_partition: TopicPartition,
         broker_id: int,
         log: Log,
-        brokers: BrokerDirectory,
+        brokers: MetadataImage,
         *,
         replica_lag_time_max_ms: int,
     ) -> None:

@@ -137,7 +137,7 @@ class ServerConfig(ClientSecurity):
     super_users: Principals = ()  # User:a;User:b, who may do everything
     allow_everyone_if_no_acl_found: bool = False  # grants access to resources that no ACL names
     max_connections_per_ip: Annotated[int, Field(ge=1, le=MAX_INT)] = MAX_INT
-    connections_max_idle_ms: Annotated[int, Field(ge=1000, le=MAX_LONG)] = 600_000  # without a call
+    connections_max_idle_ms: Annotated[int, Field(ge=1000, le=MAX_LONG)] = 600_000
 
 
 DEFAULT_USER = "<default>"  # Kafka's word for each user without a quota of its own

@@ -15,6 +15,4 @@
 | what an audit has reported last | `audits.py` |
 | settings that change while the cluster runs | `configs.py` |
 | who may do what: ACLs | `acls.py` |
-| metadata from an older copy and from brokers' disks | `restoration.py` |
-| how long one of several controllers may believe that it leads (CT-25) | `leadership.py` |
-| blocks of producer ids | `producer_ids.py` |"""
+| metadata from an older copy and from brokers' disks | `restoration.py` |"""

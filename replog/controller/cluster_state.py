@@ -15,7 +15,6 @@ from replog.controller import (
     broker_events,
     configs,
     leader_elections,
-    producer_ids,
     reassignments,
     registration,
     topics,
@@ -37,13 +36,14 @@ from replog.controller.topics import Rng
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import Change, Tombstones, partitions_key
-from replog.metadata.image import Batch, MetadataImage
-from replog.metadata.lineage import HISTORY_ID_SIZE, begin, continues
+from replog.metadata.image import HISTORY_ID_SIZE, Batch, MetadataImage, begin, continues
 from replog.metadata.values import NO_LEADER, BrokerRegistration, Claim, PartitionState, StandingAudit, is_same
 from replog.topic import TopicPartition
 
 ELECTIONS_AT_ONCE = 500  # bounds one commit of the controller's own elections
 TOMBSTONES_AT_ONCE = 5000  # bounds one commit that forgets deletions
+BLOCK_SIZE = 1000  # producer ids that a broker gets at a time, to hand out
+MAX_PRODUCER_ID = 2**63 - 1
 
 
 class ClusterState:
@@ -362,8 +362,17 @@ class ClusterState:
             )
 
     def allocate_producer_ids(self, sender: Claim) -> Decision[int]:
-        """Raises as `producer_ids.allocate`, and STALE_BROKER_EPOCH."""
-        return producer_ids.allocate(self.image, self._registered(sender))
+        """Answers the first of the next `BLOCK_SIZE` ids, the broker's own for ever: no id is given twice.
+
+        Raises STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE for a fenced broker, UNKNOWN_SERVER_ERROR when all are given."""
+        if self._registered(sender).fenced:
+            raise ErrorCode.BROKER_NOT_AVAILABLE.error(
+                f"broker {sender.broker_id} is fenced and gets no producer ids; it does once its heartbeats are back"
+            )
+        first = self.image.next_producer_id
+        if first > MAX_PRODUCER_ID - BLOCK_SIZE:
+            raise ErrorCode.UNKNOWN_SERVER_ERROR.error(f"every producer id up to {first} has been given away")
+        return Decision([Change("producer_ids", None, first + BLOCK_SIZE)], first)
 
     def check_version_known(self, version: int) -> None:
         """Raises NOT_CONTROLLER if a caller has seen newer metadata than this controller has."""

@@ -12,7 +12,7 @@ from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.metadata_position import Position
 from replog.metadata.changes import KINDS, Change, parse_key
-from replog.metadata.lineage import History
+from replog.metadata.image import History
 from replog.metadata.values import BrokerRegistration, PartitionState, StandingAudit, Topic
 from replog.rpc.fields import same_fields
 from replog.rpc.v1 import controller_pb2

@@ -3,7 +3,7 @@
 import hmac
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from replog.topic import TopicPartition
 
@@ -84,13 +84,6 @@ class Topic:
     name: str
     topic_id: bytes
     configs: Mapping[str, str] = field(default_factory=dict)
-
-
-class BrokerDirectory(Protocol):
-    """A leader's view of other brokers, to judge ISR eligibility (ISR-2) and zombie fetches (ST-7)."""
-
-    def broker(self, broker_id: int) -> BrokerRegistration | None:
-        """Return the broker's current registration, or None if it has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ PRODUCT = (".py", ".js", ".css", ".j2", ".html", ".go", ".java")
 LINES = {
     "benchmarks": 2_857,
     "docs": 3,
-    "docsite": 326,
+    "docsite": 321,
     "follower": 663,
-    "leader": 1_772,
+    "leader": 1_773,
     "pyspark_replog": 5,
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
@@ -26,25 +26,25 @@ LINES = {
     "replog/client": 4_986,
     "replog/command": 471,
     "replog/common": 396,
-    "replog/config": 752,
+    "replog/config": 734,
     "replog/console": 1_488,
-    "replog/controller": 2_619,
+    "replog/controller": 2_571,
     "replog/demo": 537,
     "replog/local_cluster": 1_292,
     "replog/log": 8_094,
     "replog/log_tools": 2_186,
-    "replog/metadata": 880,
+    "replog/metadata": 867,
     "replog/purgatory": 140,
     "replog/rpc": 6_493,
-    "replog/server": 9_937,
-    "replog/simulator": 8_876,
+    "replog/server": 9_875,
+    "replog/simulator": 8_875,
     "spark_jobs": 1_220,
     "spark_jobs/audit": 3_691,
     "spark_jobs/records": 1_873,
     "spark_jobs/replicas": 2_926,
 }
-FILES = 515
-TESTS = 70_151
+FILES = 509
+TESTS = 70_137
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

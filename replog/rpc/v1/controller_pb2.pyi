@@ -70,7 +70,7 @@ class UnregisterBrokerResponse(_message.Message):
     def __init__(self, metadata_version: _Optional[int] = ...) -> None: ...
 
 class HeartbeatRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known", "offline", "wall_ms", "tells_log_ends", "log_ends")
+    __slots__ = ("broker_id", "broker_epoch", "metadata_version", "want_fence", "want_shutdown", "incarnation_id", "known", "offline", "tells_log_ends", "log_ends")
     broker_id: int
     broker_epoch: int
     metadata_version: int
@@ -79,10 +79,9 @@ class HeartbeatRequest(_message.Message):
     incarnation_id: bytes
     known: _metadata_pb2.MetadataPosition
     offline: _containers.RepeatedCompositeFieldContainer[OfflineReplica]
-    wall_ms: int
     tells_log_ends: bool
     log_ends: _containers.RepeatedCompositeFieldContainer[ReplicaLogEnd]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., offline: _Optional[_Iterable[_Union[OfflineReplica, _Mapping]]] = ..., wall_ms: _Optional[int] = ..., tells_log_ends: _Optional[bool] = ..., log_ends: _Optional[_Iterable[_Union[ReplicaLogEnd, _Mapping]]] = ...) -> None: ...
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., metadata_version: _Optional[int] = ..., want_fence: _Optional[bool] = ..., want_shutdown: _Optional[bool] = ..., incarnation_id: _Optional[bytes] = ..., known: _Optional[_Union[_metadata_pb2.MetadataPosition, _Mapping]] = ..., offline: _Optional[_Iterable[_Union[OfflineReplica, _Mapping]]] = ..., tells_log_ends: _Optional[bool] = ..., log_ends: _Optional[_Iterable[_Union[ReplicaLogEnd, _Mapping]]] = ...) -> None: ...
 
 class ReplicaLogEnd(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch", "last_epoch", "end_offset", "is_offline")

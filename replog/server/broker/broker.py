@@ -37,10 +37,9 @@ from replog.server.broker.cleaning.log_cleaner import CleaningWorker, LogCleaner
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.clients.quotas import ClientQuotas
 from replog.server.broker.context import BrokerContext
-from replog.server.broker.control.broker_standing import BrokerState
 from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
-from replog.server.broker.control.lifecycle import BrokerLifecycle
+from replog.server.broker.control.lifecycle import BrokerLifecycle, BrokerState
 from replog.server.broker.control.metadata_watch import MetadataWatch
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.control.odd_settings import read_record

@@ -2,6 +2,7 @@
 
 They are made on request, in slices of the event loop: some microseconds for each replica."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,11 +15,11 @@ from replog.config.properties import MAX_LONG
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.files.open_files import OPEN_FILES
 from replog.metadata.values import PartitionState, out_of_sync
-from replog.server.broker.control.broker_standing import BrokerState
+from replog.server.broker.control.lifecycle import BrokerState
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import DAMAGE, Traffic
-from replog.server.metrics.families import labelled, shown
+from replog.server.metrics.families import gauges, labelled, shown
 from replog.server.slices import in_slices
 
 _STATES = {  # KIP-631's numbers
@@ -43,13 +44,16 @@ _TRAFFIC = {  # Kafka's name, ours, and the help text
 
 async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Metric]:
     now_s = manager.context.clock.monotonic_s()
-    replicas = ReplicaMetrics(manager.context.config.node_id, offline=len(manager.replicas.unreachable))
+    replicas = ReplicaMetrics(
+        manager.context.config.node_id, Counter(offlinereplicacount=len(manager.replicas.unreachable))
+    )
     async for tp, hosted in in_slices(list(manager.replicas.hosted.items())):
         replicas.add(hosted, manager.context.image.partitions.get(tp))
     fetching = set[FetchSession[Any]]()
     async for sessions in in_slices(list(manager.sessions.watching.values())):
         fetching.update(sessions)
     manager.context.traffic.forget_gone()
+    ahead = "How far the clock is ahead of the controller's; beyond 300 either way nothing is deleted by time"
     return [
         *replicas.families(),
         *_traffic(manager.context.traffic),
@@ -66,39 +70,33 @@ async def broker_metrics(manager: ReplicaManager, state: BrokerState) -> list[Me
             {(): manager.context.traffic.flushes},
             now_s,
         ),
-        GaugeMetricFamily("replog_open_log_files", "Files of logs that are open", value=len(OPEN_FILES.get())),
-        GaugeMetricFamily("replog_open_log_files_limit", "… at most", value=OPEN_FILES.get().limit),
-        GaugeMetricFamily(
-            "replog_clock_ahead_seconds",
-            "How far the clock is ahead of the controller's; beyond 300 either way nothing is deleted by time",
-            value=manager.context.time.ahead_ms / 1000,
+        *gauges(
+            "",
+            ("replog_open_log_files", "Files of logs that are open", len(OPEN_FILES.get())),
+            ("replog_open_log_files_limit", "… at most", OPEN_FILES.get().limit),
+            ("replog_clock_ahead_seconds", ahead, manager.context.time.ahead_ms / 1000),
+            ("kafka_server_kafkaserver_brokerstate", "3 is running (KIP-631)", _STATES[state]),
         ),
         *_waiting(manager, sum(session.pending is not None for session in fetching)),
-        GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "3 is running (KIP-631)", value=_STATES[state]),
     ]
 
 
 def directory_metrics(directories: Collection[LogDirectory], traffic: Traffic) -> Iterator[Metric]:
-    yield GaugeMetricFamily(
-        "kafka_log_logmanager_offlinelogdirectorycount",
-        "Log directories whose disk has failed",
-        value=sum(directory.offline is not None for directory in directories),
-    )
     offline = {directory.path: directory.offline is not None for directory in directories}
     uncleanable = {directory.path: traffic.uncleanable.get(directory.path, 0) for directory in directories}
     strays = {directory.path: traffic.strays.get(directory.path, 0) for directory in directories}
     cleaner, text = "kafka_log_logcleanermanager_uncleanable_partitions_count", "Logs that a cleaning failed on"
-    gauges = (
+    by_directory = (
         ("kafka_log_logmanager_logdirectoryoffline", "1 if its disk has failed", "logDirectory", offline),
         (cleaner, f"{text}, to be tried again", "logDirectory", uncleanable),
         ("replog_stray_replicas", "Replicas that were set aside, and that nobody deletes", "log_directory", strays),
     )
-    yield from (labelled(GaugeMetricFamily, *gauge) for gauge in gauges)
-    yield GaugeMetricFamily(
-        "replog_oldest_stray_seconds", "For how long the oldest of these has been there", value=traffic.oldest_stray_s
-    )
-    yield GaugeMetricFamily(
-        "replog_undeleted_files", "Deleted replicas and files that cannot be removed", value=traffic.undeleted
+    yield from (labelled(GaugeMetricFamily, *gauge) for gauge in by_directory)
+    yield from gauges(
+        "",
+        ("kafka_log_logmanager_offlinelogdirectorycount", "Log directories whose disk failed", sum(offline.values())),
+        ("replog_oldest_stray_seconds", "For how long the oldest of these has been there", traffic.oldest_stray_s),
+        ("replog_undeleted_files", "Deleted replicas and files that cannot be removed", traffic.undeleted),
     )
 
 
@@ -140,6 +138,15 @@ def _waiting(manager: ReplicaManager, fetches: int) -> Iterator[Metric]:
     yield labelled(GaugeMetricFamily, "replog_budget_capacity_bytes", "A bound on memory", "budget", capacity)
 
 
+_COUNTS = (
+    ("partitioncount", "Replicas here"),
+    ("leadercount", "Partitions that are led here"),
+    ("underreplicatedpartitions", "Of these, those with replicas out of sync"),
+    ("underminisrpartitioncount", "… with fewer in sync than acks=all needs"),
+    ("atminisrpartitioncount", "… with just as many as acks=all needs"),
+    ("reassigningpartitions", "… that move"),
+    ("offlinereplicacount", "Replicas here whose disk or files have failed"),
+)
 _PER_PARTITION = {
     "kafka_log_log_size": "Bytes of a replica's segments",
     "kafka_log_log_logstartoffset": "The first offset of a replica",
@@ -158,13 +165,7 @@ class ReplicaMetrics:
     """Metrics of replicas. `add` each replica, then take the `families`."""
 
     broker_id: int
-    count: int = 0
-    leaders: int = 0
-    under_replicated: int = 0
-    under_min_isr: int = 0
-    at_min_isr: int = 0
-    reassigning: int = 0
-    offline: int = 0
+    counts: Counter[str]  # keys are Kafka's names
     max_lag: int = 0
     throttles: GaugeMetricFamily = field(
         default_factory=lambda: GaugeMetricFamily(
@@ -186,8 +187,8 @@ class ReplicaMetrics:
         self._set("kafka_log_log_size", labels, log.size)
         self._set("kafka_log_log_logstartoffset", labels, log.log_start_offset)
         self._set("kafka_log_log_logendoffset", labels, log.log_end_offset)
-        self.count += 1
-        self.offline += hosted.log.failure is not None
+        self.counts["partitioncount"] += 1
+        self.counts["offlinereplicacount"] += hosted.log.failure is not None
         if state is not None:
             self._add_throttle(hosted, state, labels)
         if hosted.leader is not None:
@@ -198,15 +199,15 @@ class ReplicaMetrics:
 
     def _add_leader(self, leader: PartitionLeader, state: PartitionState | None, labels: tuple[str, str]) -> None:
         in_sync, least = len(leader.state.isr), leader.min_insync_replicas
-        self.leaders += 1
+        self.counts["leadercount"] += 1
         if state is not None:
             is_behind = bool(out_of_sync(state.replicas, leader.state.isr, state.adding))
-            self.under_replicated += is_behind
-            self.reassigning += state.reassigning
+            self.counts["underreplicatedpartitions"] += is_behind
+            self.counts["reassigningpartitions"] += state.reassigning
             self._set("kafka_cluster_partition_underreplicated", labels, is_behind)
             self._set("kafka_cluster_partition_replicascount", labels, len(state.replicas) - len(state.adding))
-        self.under_min_isr += in_sync < least
-        self.at_min_isr += in_sync == least
+        self.counts["underminisrpartitioncount"] += in_sync < least
+        self.counts["atminisrpartitioncount"] += in_sync == least
         self._set("kafka_cluster_partition_underminisr", labels, in_sync < least)
         self._set("kafka_cluster_partition_atminisr", labels, in_sync == least)
         self._set("kafka_cluster_partition_insyncreplicascount", labels, in_sync)
@@ -226,16 +227,7 @@ class ReplicaMetrics:
         self.per_partition[name].add_metric(labels, value)
 
     def families(self) -> Iterator[Metric]:
-        for name, text, value in (
-            ("partitioncount", "Replicas here", self.count),
-            ("leadercount", "Partitions that are led here", self.leaders),
-            ("underreplicatedpartitions", "Of these, those with replicas out of sync", self.under_replicated),
-            ("underminisrpartitioncount", "… with fewer in sync than acks=all needs", self.under_min_isr),
-            ("atminisrpartitioncount", "… with just as many as acks=all needs", self.at_min_isr),
-            ("reassigningpartitions", "… that move", self.reassigning),
-            ("offlinereplicacount", "Replicas here whose disk or files have failed", self.offline),
-        ):
-            yield GaugeMetricFamily(f"kafka_server_replicamanager_{name}", text, value=value)
+        yield from gauges("kafka_server_replicamanager_", *((*row, self.counts[row[0]]) for row in _COUNTS))
         name, text = "kafka_server_replicafetchermanager_maxlag", "The largest lag of a follower here, records"
         yield labelled(GaugeMetricFamily, name, text, "clientId", {"Replica": self.max_lag})
         yield self.throttles

@@ -9,4 +9,4 @@
 | asking whether a broker is gone (CT-21), or there (CT-22) | `inquiries.py` |
 | copies of it, and a store made from them and from brokers' disks | `restoring.py` |
 | the store of metadata records, and the first of them | `store.py`, `sqlite_store.py`, `formatting.py` |
-| the same on etcd, where several controllers share it, and their terms | `etcd/`, `terms.py` |"""
+| the same on etcd, where several controllers share it, and their terms | `etcd/`, `server.py` |"""

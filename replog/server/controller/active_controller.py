@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import structlog
@@ -47,13 +47,6 @@ LOGGED_KEYS = 4  # keys of a decision that are logged
 SESSION_EXPIRED = "the session of a broker expired"
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts since the start of the process, over all its terms."""
-
-    unclean_elections: int = 0
-
-
 class ActiveController:
     """Owns the store from `start` to `stop`. `failure` is set when it must not go on: the process should end."""
 
@@ -73,8 +66,7 @@ class ActiveController:
         self.decides_since_ms = 0  # wall time; 0: it does not decide
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         self.is_behind = asyncio.Event()  # a broker knows newer metadata: nothing is decided any more
-        self.tally = Tally()
-        self.clocks_ahead_ms: dict[int, int] = {}  # brokers' clocks, by their last heartbeats
+        self.tally = Counter[str]()  # counts since the start of the process, over all its terms
         self._refusal: ReplogError | None = None  # the answer to everybody when it is behind
         self._config = config
         self._store = store
@@ -145,15 +137,13 @@ class ActiveController:
         """Return the time of this wall clock, with which brokers compare theirs (CT-28)."""
         return self._clock.wall_ms()
 
-    async def heartbeat(self, request: Heartbeat, wall_ms: int) -> HeartbeatAnswer:
-        """Renew the session of a broker, whose clock shows `wall_ms`, before waiting for anything: otherwise a slow
-        commit could end it.
+    async def heartbeat(self, request: Heartbeat) -> HeartbeatAnswer:
+        """Renew the session of a broker before waiting for anything: otherwise a slow commit could end it.
 
         A heartbeat that changes nothing, like most, is answered from what is applied. Others wait for their turn.
         Raises as `ClusterState.heartbeat` and `decide`."""
         self.check_active()
         heard = self.state.heartbeat(request, self._clock.monotonic_ms())
-        self.clocks_ahead_ms[request.sender.broker_id] = wall_ms - self._clock.wall_ms() if wall_ms else 0
         answer = heard.answer
         if heard.changes:
             wants = "wants to stop" if request.want_shutdown else "asks to be fenced" if request.want_fence else "is up"
@@ -234,7 +224,7 @@ class ActiveController:
             raise ErrorCode.NOT_CONTROLLER.error(f"this controller must stop: {error}") from error
         log.info("metadata changed", version=records[-1].version, keys=[r.key for r in records[:LOGGED_KEYS]])
         if unclean:
-            self.tally.unclean_elections += len(unclean)
+            self.tally["unclean elections"] += len(unclean)
             log.warning(
                 "unclean leader elections: committed records may be lost",
                 count=len(unclean),

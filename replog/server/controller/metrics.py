@@ -7,10 +7,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from replog.metadata.values import NO_LEADER, VERDICTS, StandingAudit
 from replog.server.controller.active_controller import ActiveController
-from replog.server.metrics.families import labelled
+from replog.server.metrics.families import gauges, labelled
 from replog.server.slices import in_slices
-
-_PREFIX = "kafka_controller_kafkacontroller_"
 
 
 async def controller_metrics(controller: ActiveController) -> list[Metric]:
@@ -18,51 +16,35 @@ async def controller_metrics(controller: ActiveController) -> list[Metric]:
     image = controller.state.image
     count = Counter[str]()
     async for _, state in in_slices(list(image.partitions.items())):
-        count["globalpartitioncount"] += 1
-        count["offlinepartitionscount"] += state.leader == NO_LEADER
-        count["waitingforlogends"] += state.leader == NO_LEADER and not state.isr and not state.elr
-        count["preferredreplicaimbalancecount"] += state.leader != state.replicas[0]
+        count["offline"] += state.leader == NO_LEADER
+        count["waiting"] += state.leader == NO_LEADER and not state.isr and not state.elr
+        count["imbalance"] += state.leader != state.replicas[0]
     brokers = image.brokers.values()
-    gauges = [
-        GaugeMetricFamily(_PREFIX + name, text, value=value)
-        for name, text, value in (
+    imbalance = "Partitions that another than their first replica leads"
+    unclean = "Partitions that got a leader which may lack committed records"
+    waiting = "Partitions without a leader where no replica is known to have everything: all are asked how far they go"
+    return [
+        *gauges(
+            "kafka_controller_kafkacontroller_",
             ("activecontrollercount", "1 at the controller that decides", int(controller.decides)),
             ("globaltopiccount", "Topics", len(image.topics)),
-            ("globalpartitioncount", "Partitions", count["globalpartitioncount"]),
-            ("offlinepartitionscount", "Partitions without a leader", count["offlinepartitionscount"]),
-            (
-                "preferredreplicaimbalancecount",
-                "Partitions that another than their first replica leads",
-                count["preferredreplicaimbalancecount"],
-            ),
+            ("globalpartitioncount", "Partitions", len(image.partitions)),
+            ("offlinepartitionscount", "Partitions without a leader", count["offline"]),
+            ("preferredreplicaimbalancecount", imbalance, count["imbalance"]),
             ("activebrokercount", "Brokers that serve", sum(broker.active for broker in brokers)),
             ("fencedbrokercount", "Brokers that are registered and fenced", sum(b.fenced for b in brokers)),
             ("lastappliedrecordoffset", "The version of the metadata", image.version),
-        )
+        ),
+        CounterMetricFamily(
+            "kafka_controller_controllerstats_uncleanleaderelections", unclean, controller.tally["unclean elections"]
+        ),
+        *gauges(
+            "replog_controller_",
+            ("store_behind", "1 if a broker knows newer metadata: nothing is decided", controller.is_behind.is_set()),
+            ("partitions_without_complete_replica", waiting, count["waiting"]),
+        ),
+        *_audit(image.audit),
     ]
-    unclean = CounterMetricFamily(
-        "kafka_controller_controllerstats_uncleanleaderelections",
-        "Partitions that got a leader which may lack committed records",
-        value=controller.tally.unclean_elections,
-    )
-    behind = GaugeMetricFamily(
-        "replog_controller_store_behind",
-        "1 if a broker knows newer metadata than the store: nothing is decided",
-        value=int(controller.is_behind.is_set()),
-    )
-    clocks = labelled(
-        GaugeMetricFamily,
-        "replog_controller_clock_behind_seconds",
-        "How far the clock is behind that of each broker",
-        "broker",
-        {broker: ahead / 1000 for broker, ahead in controller.clocks_ahead_ms.items() if broker in image.brokers},
-    )
-    waiting = GaugeMetricFamily(
-        "replog_controller_partitions_without_complete_replica",
-        "Partitions without a leader where no replica is known to have everything: all are asked how far they go",
-        value=count["waitingforlogends"],
-    )
-    return [*gauges, unclean, behind, waiting, clocks, *_audit(image.audit)]
 
 
 def _audit(audit: StandingAudit | None) -> Iterator[Metric]:
@@ -71,10 +53,10 @@ def _audit(audit: StandingAudit | None) -> Iterator[Metric]:
         return
     verdicts, text = {word: audit.verdict == word for word in VERDICTS}, "1 at the verdict that the audit gave last"
     yield labelled(GaugeMetricFamily, "replog_audit_last_verdict", text, "verdict", verdicts)
-    for name, text, value in (
+    yield from gauges(
+        "replog_audit_",
         ("last_success_timestamp_seconds", "When replicas were last proved equal", audit.consistent_at_ms / 1000),
         ("last_timestamp_seconds", "When the audit reported last", audit.at_ms / 1000),
         ("diverged_partitions", "Partitions in which its last round has findings", audit.diverged_partitions),
         ("compared_partitions", "Partitions that it compares", audit.partitions),
-    ):
-        yield GaugeMetricFamily(f"replog_audit_{name}", text, value=value)
+    )

@@ -16,8 +16,7 @@ from replog.server.controller.etcd.client import EtcdClient, transport_to_etcd
 from replog.server.controller.etcd.election import Election
 from replog.server.controller.etcd.store import EtcdStore
 from replog.server.controller.server import ControllerServer
-from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import StoreInThread
+from replog.server.controller.sqlite_store import SqliteStore, StoreInThread
 from replog.server.metrics.process import shown_at
 from replog.server.process import in_background, set_up, stop_signals
 from replog.server.slow_steps import SlowSteps

@@ -21,8 +21,7 @@ from replog.log.errors import storage_errors
 from replog.log.files.replacing import fsync_directory
 from replog.log_tools.survey import Survey, read_survey_file, survey
 from replog.metadata.changes import Change
-from replog.metadata.image import MetadataImage
-from replog.metadata.lineage import HISTORY_ID_SIZE, History
+from replog.metadata.image import HISTORY_ID_SIZE, History, MetadataImage
 from replog.metadata.records import all_known, change_of, record_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.sqlite_store import DATABASE_NAME, WAL_SUFFIX, SqliteStore, create_store
@@ -39,13 +38,6 @@ class Outcome:
     records: Sequence[MetadataRecord]
     image: MetadataImage
     remarks: Sequence[str]
-
-
-def restore(directory: Path, replicas: Mapping[int, Sequence[Path]], rng: Random, copy: Path | None = None) -> Outcome:
-    """Make the store in `directory` by `restored_store`. Raises as that, and as `create_store`."""
-    outcome = restored_store(replicas, rng, 0, copy)
-    create_store(directory, outcome.records)
-    return outcome
 
 
 def restored_store(

@@ -11,12 +11,12 @@ from replog.common.acl import Operation
 from replog.controller.alter_partition import Proposal, Verdict
 from replog.controller.broker_events import OfflineReplica
 from replog.controller.broker_lifecycle import Heartbeat
+from replog.controller.cluster_state import BLOCK_SIZE
 from replog.controller.configs import AlteredConfigs, ConfigChange
 from replog.controller.decision import Decision
 from replog.controller.elections import Election
 from replog.controller.evidence import LogEnd, Report
 from replog.controller.leader_elections import Elected
-from replog.controller.producer_ids import BLOCK_SIZE
 from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import NewPartitions, NewTopic
@@ -104,7 +104,7 @@ class ControllerService:
                 ),
                 log_ends=tuple(map(_report, request.log_ends)) if request.tells_log_ends else None,
             )
-            answer = await self._controller.heartbeat(heartbeat, request.wall_ms)
+            answer = await self._controller.heartbeat(heartbeat)
         return pb.HeartbeatResponse(**answer._asdict(), wall_ms=self._controller.wall_ms())
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:

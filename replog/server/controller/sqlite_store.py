@@ -1,10 +1,13 @@
 """The metadata store in one SQLite file: write-ahead log, fsync before every commit returns."""
 
+import asyncio
 import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -218,6 +221,27 @@ class SqliteStore:
 
     def _error(self, what: str) -> ReplogError:
         return ErrorCode.KAFKA_STORAGE_ERROR.error(f"metadata store {self.path} {what}")
+
+
+class StoreInThread:
+    """Calls a store in a thread of its own, otherwise heartbeats would wait for the disk."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self.blocking = store
+        self._executor = ThreadPoolExecutor(1, "metadata-store")
+        self._call = partial(asyncio.get_running_loop().run_in_executor, self._executor)
+
+    async def load(self) -> list[pb.MetadataRecord]:
+        return await self._call(self.blocking.load)
+
+    async def commit(
+        self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
+    ) -> int:
+        return await self._call(self.blocking.commit, expected_version, records, forgotten)
+
+    async def close(self) -> None:
+        await self._call(self.blocking.close)
+        self._executor.shutdown()
 
 
 def create_store(directory: Path, records: Iterable[pb.MetadataRecord]) -> None:

@@ -1,13 +1,9 @@
 """The store of the controller's decisions: current values by key, under one version, with compare-and-set."""
 
-import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Protocol
 
 from replog.rpc.v1 import metadata_pb2 as pb
-
-A = TypeVar("A")
 
 
 class VersionConflictError(Exception):
@@ -45,38 +41,3 @@ class MetadataStore(Protocol):
 
     async def close(self) -> None:
         """Release the store. Nothing is lost without it."""
-
-
-class BlockingStore(Protocol):
-    """A `MetadataStore` whose calls wait for a disk."""
-
-    def load(self) -> list[pb.MetadataRecord]: ...
-
-    def commit(
-        self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
-    ) -> int: ...
-
-    def close(self) -> None: ...
-
-
-class StoreInThread:
-    """Calls a store in a thread of its own, otherwise heartbeats would wait for the disk."""
-
-    def __init__(self, store: BlockingStore) -> None:
-        self.blocking = store
-        self._executor = ThreadPoolExecutor(1, "metadata-store")
-
-    async def load(self) -> list[pb.MetadataRecord]:
-        return await self._call(self.blocking.load)
-
-    async def commit(
-        self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()
-    ) -> int:
-        return await self._call(self.blocking.commit, expected_version, records, forgotten)
-
-    async def close(self) -> None:
-        await self._call(self.blocking.close)
-        self._executor.shutdown()
-
-    async def _call(self, call: Callable[..., A], *arguments: object) -> A:
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call, *arguments)

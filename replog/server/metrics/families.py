@@ -1,6 +1,6 @@
 """Families of metrics: a value for each of several things, and durations as quantiles."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import ceil, log
 from typing import Any, Final, Literal, TypeVar
 
@@ -15,6 +15,12 @@ LEAST_MS = 0.01
 BUCKETS = 400  # reach 57 minutes
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)  # Kafka's
 _PER_STEP: Final = 1 / log(STEP)
+
+
+def gauges(prefix: str, *rows: tuple[str, str, float]) -> Iterator[Metric]:
+    """Yields a gauge for each row of a name, a help text and a value."""
+    for name, text, value in rows:
+        yield GaugeMetricFamily(prefix + name, text, value=value)
 
 
 def labelled(family: type[F], name: str, text: str, label: str, values: Mapping[Any, float]) -> F:

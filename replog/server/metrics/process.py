@@ -18,7 +18,7 @@ from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 from replog.server.logging import LogLines
 from replog.server.metrics.endpoint import Families, MetricsEndpoint
-from replog.server.metrics.families import Times, labelled, shown
+from replog.server.metrics.families import Times, gauges, labelled, shown
 from replog.server.slow_steps import SlowSteps
 
 log = structlog.get_logger()
@@ -65,20 +65,16 @@ def process_metrics(steps: SlowSteps, lag: Times) -> Iterable[Metric]:
     idle = steps.idle_share()
     yield from ProcessCollector(registry=None).collect()
     yield from _disks()
-    for name in (
-        "kafka_network_socketserver_networkprocessoravgidle_percent",
-        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-    ):
-        yield GaugeMetricFamily(
-            name, "Of the last one to two minutes, in which the event loop had nothing to do, 0 to 1", value=idle
-        )
+    idle_text = "Of the last one to two minutes, in which the event loop had nothing to do, 0 to 1"
+    longest_text = "The longest step of the event loop in the last one to two minutes"
+    yield from gauges(
+        "",
+        ("kafka_network_socketserver_networkprocessoravgidle_percent", idle_text, idle),
+        ("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", idle_text, idle),
+        ("replog_event_loop_longest_step_seconds", longest_text, steps.longest_s()),
+    )
     yield shown(
         "replog_event_loop_lag_seconds", "How late the event loop did what was due", {(): lag}, monotonic(), unit="s"
-    )
-    yield GaugeMetricFamily(
-        "replog_event_loop_longest_step_seconds",
-        "The longest step of the event loop in the last one to two minutes",
-        value=steps.longest_s(),
     )
     yield CounterMetricFamily(
         "replog_log_lines_lost", "Lines of the log that nobody read in time, or that found no room", value=LogLines.lost

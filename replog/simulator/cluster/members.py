@@ -11,15 +11,14 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2, metadata_pb2
 from replog.server.broker.broker import Broker
-from replog.server.broker.cleaning.cleaning_child import CleaningRequest, Cleanings
+from replog.server.broker.cleaning.cleaning_process import CleaningRequest, Cleanings
 from replog.server.broker.process import serve as serve_broker
 from replog.server.controller.etcd.client import Keys, only
 from replog.server.controller.formatting import format_cluster
 from replog.server.controller.process import controller_server
 from replog.server.controller.process import serve as serve_controller
 from replog.server.controller.server import ControllerServer
-from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import StoreInThread
+from replog.server.controller.sqlite_store import SqliteStore, StoreInThread
 from replog.server.threads import in_thread
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.etcd import PREFIX, EtcdService, EtcdState

@@ -11,7 +11,7 @@ from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.log.directories.metadata_position import read_position
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.formatting import format_cluster
-from replog.server.controller.restoring import VERSIONS_AHEAD, restore
+from replog.server.controller.restoring import VERSIONS_AHEAD, restored_store
 from replog.server.controller.sqlite_store import DATABASE_NAME, SqliteStore, create_store
 from replog.simulator.cluster.members import ETCD, ControllerMember
 from replog.simulator.faults.nemesis import Nemesis, NotNow, both_ways, fault
@@ -138,7 +138,7 @@ async def lose_store(n: Nemesis, kind: FaultKind) -> None:
         for left in place.glob(f"{DATABASE_NAME}*"):
             left.unlink()
         older = Path(scratch) / DATABASE_NAME if copy else None
-        restore(place, {b.broker_id: b.disks for b in brokers}, n.rng, older)
+        create_store(place, restored_store({b.broker_id: b.disks for b in brokers}, n.rng, 0, older).records)
     for each in everybody:
         n.cluster.release(each)
 

@@ -31,8 +31,7 @@ from replog.server.clock import SystemClock
 from replog.server.controller.active_controller import ActiveController
 from replog.server.controller.formatting import format_cluster, is_formatted
 from replog.server.controller.service import ControllerService
-from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import StoreInThread
+from replog.server.controller.sqlite_store import SqliteStore, StoreInThread
 from replog.topic import TopicPartition
 
 SESSION_MS = 9000

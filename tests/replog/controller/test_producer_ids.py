@@ -2,7 +2,7 @@
 
 import pytest
 
-from replog.controller.producer_ids import BLOCK_SIZE, MAX_PRODUCER_ID
+from replog.controller.cluster_state import BLOCK_SIZE, MAX_PRODUCER_ID
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import islice
 
 import structlog
@@ -20,18 +21,54 @@ from replog.rpc.limits import MAX_OFFLINE_PER_REQUEST
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.context import BrokerContext
-from replog.server.broker.control.broker_standing import BrokerStanding, BrokerState
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 
 log = structlog.get_logger()
 
-
+CONTROLLED_SHUTDOWN_RETRY_MS = 50
+CAUGHT_UP_RETRY_MS = 10
 HEARTBEATS_A_SESSION = 3  # one may be lost, and one late
 TAKEN_AFTER = 10  # refusals, half a second apart: a process that is gone would be found sooner (CT-21)
 REFUSED_S = 0.5
 MORE_LOG_ENDS_S = 0.1
+
+
+class BrokerState(Enum):
+    """The states of a broker (CT-2)."""
+
+    STARTING = "starting"
+    RECOVERY = "recovery"
+    RUNNING = "running"
+    PENDING_CONTROLLED_SHUTDOWN = "pending controlled shutdown"
+    SHUTTING_DOWN = "shutting down"
+
+
+class BrokerStanding:
+    def __init__(self, heartbeat_interval_ms: int) -> None:
+        self.state = BrokerState.STARTING
+        self.fenced = True
+        self.interval_ms = heartbeat_interval_ms
+
+    @property
+    def want_fence(self) -> bool:
+        """True if the broker is not ready to serve."""
+        return self.state in (BrokerState.STARTING, BrokerState.RECOVERY)
+
+    @property
+    def want_shutdown(self) -> bool:
+        """True if the broker asks to be relieved of its leaderships (CT-13)."""
+        return self.state is BrokerState.PENDING_CONTROLLED_SHUTDOWN
+
+    def on_answer(self, *, is_fenced: bool, is_caught_up: bool) -> int:
+        """Take in the answer to a heartbeat. Return in how many milliseconds the next one is due (CT-3)."""
+        self.fenced = is_fenced
+        if self.want_shutdown:
+            return CONTROLLED_SHUTDOWN_RETRY_MS
+        if is_fenced and is_caught_up and self.state is BrokerState.RUNNING:
+            return CAUGHT_UP_RETRY_MS  # the next answer unfences it
+        return self.interval_ms
 
 
 @dataclass(eq=False)
@@ -203,7 +240,6 @@ class BrokerLifecycle:
             want_fence=want_fence,
             want_shutdown=want_shutdown,
             known=self._known.message,
-            wall_ms=self._context.time.clock.wall_ms(),
             offline=[  # the next ones are sent when the controller has acted on these
                 pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition, is_gone=is_gone)
                 for tp, topic_id, is_gone in islice(self._replicas.offline(), MAX_OFFLINE_PER_REQUEST)

@@ -12,8 +12,7 @@ from replog.server.broker.broker import Broker
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.controller.formatting import format_cluster, is_formatted
 from replog.server.controller.server import ControllerServer
-from replog.server.controller.sqlite_store import SqliteStore
-from replog.server.controller.store import StoreInThread
+from replog.server.controller.sqlite_store import SqliteStore, StoreInThread
 from replog.simulator.cluster.members import SimulatedCleaning
 from replog.simulator.network.network import SimulatedNetwork
 from replog.simulator.network.transport import SimulatedTransport

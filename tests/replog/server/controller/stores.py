@@ -5,7 +5,7 @@ import random
 from contextlib import asynccontextmanager
 
 from replog.metadata.changes import Change
-from replog.metadata.lineage import History
+from replog.metadata.image import History
 from replog.metadata.records import record_of
 from replog.metadata.values import BrokerRegistration
 from replog.rpc import methods
@@ -15,8 +15,7 @@ from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.clock import SystemClock
 from replog.server.controller.etcd.client import EtcdClient, Keys, delete, put
 from replog.server.controller.etcd.store import EtcdStore
-from replog.server.controller.sqlite_store import SqliteStore, create_store
-from replog.server.controller.store import StoreInThread
+from replog.server.controller.sqlite_store import SqliteStore, StoreInThread, create_store
 from replog.simulator.etcd import EtcdService, EtcdState
 
 _prefixes = itertools.count()

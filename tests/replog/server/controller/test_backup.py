@@ -11,7 +11,7 @@ from replog.metadata.changes import Change
 from replog.metadata.records import record_of
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.formatting import format_cluster, is_formatted
-from replog.server.controller.restoring import VERSIONS_AHEAD, back_up, read_copy, read_store, restore
+from replog.server.controller.restoring import VERSIONS_AHEAD, back_up, read_copy, read_store, restored_store
 from replog.server.controller.sqlite_store import SqliteStore
 
 
@@ -43,7 +43,7 @@ def test_a_copy_has_what_only_a_later_release_knows_and_nobody_restores_without_
     assert image.version == 2
     assert read_copy(path)[-1] == unknown
     with refused(ErrorCode.UNSUPPORTED_VERSION, "'delegation-token/7'", "a later release"):
-        restore(tmp_path / "new", {}, random.Random(1), path)
+        restored_store({}, random.Random(1), 0, path)
 
 
 def test_a_damaged_copy_is_refused(directory, tmp_path, refused):
@@ -64,16 +64,14 @@ def test_a_copy_of_an_open_store_without_its_log_is_no_copy_to_restore_from(dire
 
 def test_what_is_restored_is_a_history_of_its_own_above_all_that_is_known(directory, tmp_path):
     path, image = back_up(read_store(directory), tmp_path)
-    outcome = restore(tmp_path / "new", {}, random.Random(1), path)
-    with closing(SqliteStore(tmp_path / "new")) as store:
-        records = store.load()
+    outcome = restored_store({}, random.Random(1), 0, path)
     assert outcome.image.cluster_id == "the-cluster"
-    assert outcome.image.lineage[0].begins == records[0].version == image.version + VERSIONS_AHEAD + 1
+    assert outcome.image.lineage[0].begins == outcome.records[0].version == image.version + VERSIONS_AHEAD + 1
 
 
 def test_disks_of_no_cluster_are_nothing_to_build_from(tmp_path, refused):
     with refused(ErrorCode.INCONSISTENT_CLUSTER_ID, "0 clusters"):
-        restore(tmp_path / "new", {}, random.Random(1))
+        restored_store({}, random.Random(1), 0)
 
 
 def test_a_formatted_store_holds_the_cluster_id_and_nothing_else(tmp_path):

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Set
 
 from replog.config.settings import Settings
 from replog.controller.cluster_state import ClusterState
-from replog.controller.leadership import Leadership
 from replog.controller.restoration import Held, Restored, restored
 from replog.log.directories.metadata_position import Position
 from replog.metadata.image import MetadataImage
@@ -12,6 +11,7 @@ from replog.rpc.v1.etcd_pb2 import Compare
 from replog.server.broker.control import controller_link
 from replog.server.controller import restoring
 from replog.server.controller.etcd import store
+from replog.server.controller.etcd.election import Leadership
 from tests.replog.simulator.variants import Variant
 
 _leave = MetadataImage._leave

@@ -12,8 +12,7 @@ from replog.local_cluster.probe import is_serving
 from replog.rpc import methods
 from replog.rpc.health import READY
 from replog.rpc.v1 import log_pb2
-from replog.server.broker.control.broker_standing import BrokerState
-from replog.server.broker.control.lifecycle import BrokerLifecycle
+from replog.server.broker.control.lifecycle import BrokerLifecycle, BrokerStanding, BrokerState
 from replog.server.broker.process import serve
 from replog.server.controller.active_controller import ActiveController
 from tests.replog.metadata.test_records import later
@@ -146,3 +145,40 @@ async def test_a_broker_whose_partitions_have_no_leader_is_ready(cluster: InProc
     await cluster.start_broker(2)
     await eventually(lambda: cluster.controller.state.image.partitions[TP].leader == -1)
     assert await says(cluster, 2, READY)
+
+
+STARTING, RECOVERY, RUNNING, PENDING, STOPPING = BrokerState
+
+
+def standing(state: BrokerState) -> BrokerStanding:
+    broker = BrokerStanding(2000)
+    broker.state = state
+    return broker
+
+
+def test_ct_2_a_broker_wants_to_be_fenced_until_it_runs_and_to_stop_once_it_is_told_to() -> None:
+    """CT-2, CT-13."""
+    wants = [(standing(state).want_fence, standing(state).want_shutdown) for state in BrokerState]
+    assert wants == [(True, False), (True, False), (False, False), (False, True), (False, False)]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_fenced", "is_caught_up", "due_ms"),
+    [
+        (RUNNING, False, True, 2000),
+        (RUNNING, True, True, 10),
+        (RUNNING, True, False, 2000),
+        (RECOVERY, True, True, 2000),
+        (STARTING, True, True, 2000),
+        (PENDING, False, True, 50),
+        (PENDING, True, True, 50),
+        (STOPPING, True, True, 2000),
+    ],
+)
+def test_ct_3_the_next_heartbeat_is_due_early_where_its_answer_lets_the_broker_go_on(
+    state: BrokerState, is_fenced: bool, is_caught_up: bool, due_ms: int
+) -> None:
+    """CT-3."""
+    broker = standing(state)
+    assert broker.on_answer(is_fenced=is_fenced, is_caught_up=is_caught_up) == due_ms
+    assert broker.fenced is is_fenced

@@ -49,7 +49,6 @@ def test_when_the_controllers_clock_is_wrong_no_broker_deletes_by_time_until_it_
     pair.wait(1)
     produce(pair)
     assert starts(pair) == (0, 0)
-    assert pair.controller.clocks_ahead_ms[1] == pytest.approx(-DAYS, abs=1000)
     pair.controller._clock.jump(-DAYS)
     assert starts(pair) == (1, 1)
 
