@@ -18,7 +18,7 @@ from replog.config.properties import MAX_LONG
 from replog.simulator.profiles import PROFILES, profile_named
 
 if TYPE_CHECKING:
-    from replog.simulator.report import SeedTotals
+    from replog.simulator.runner import SeedTotals
     from replog.simulator.simulation import SeedOutcome
 
 SHOWN_FAILURES = 5
@@ -85,8 +85,7 @@ def replay(
 def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, *, as_json: bool) -> int:
     """Run seeds and return the exit status. After an interrupt, the results so far are printed."""
     from replog.simulator.exercised import vacuous
-    from replog.simulator.report import SeedTotals
-    from replog.simulator.runner import run_seeds
+    from replog.simulator.runner import SeedTotals, run_seeds
 
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
@@ -121,9 +120,6 @@ def _print(totals: "SeedTotals", failures: "list[SeedOutcome]") -> None:
         if times := [{"kind": kind, "times": count} for kind, count in sorted(counts.items())]:
             print()
             print_rows(times, {"kind": heading, "times": "TIMES"}, Format.TABLE)
-    if totals.longest_steps:
-        print("\nLONGEST WAITS OF AN EVENT LOOP FOR ITS DISK")
-        print("\n".join(totals.waits()))
     for failure in failures[:SHOWN_FAILURES]:
         print(f"\nseed {failure.seed} failed\n{failure.text}")
     if len(failures) > SHOWN_FAILURES:

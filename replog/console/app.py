@@ -116,7 +116,7 @@ async def _left(receive: Receive) -> None:
 def console_app(watcher: Watcher, hosts: Set[str] | None) -> ASGIApp:
     """Return the console's app. `hosts` goes to `Guard`."""
     routes = [Route("/events", Events(watcher), methods=["GET"]), Route("/partition", _detail_of(watcher))]
-    for path in files("replog.console.assets").iterdir():
+    for path in (*files("replog.console.assets").iterdir(), files("replog.command") / "page.css"):
         name, dot, suffix = path.name.rpartition(".")
         if dot + suffix in _TYPES:
             page = _asset(path.read_bytes(), _TYPES[dot + suffix])

@@ -4,7 +4,7 @@ docs/simulator.md says how to use it. The servers are the shipped ones; clock, n
 
 | Looking for | Where |
 |---|---|
-| one seed from beginning to end; many seeds; their results | `simulation.py`, `runner.py`, `report.py` |
+| one seed from beginning to end; many seeds, and their results | `simulation.py`, `runner.py` |
 | named mixes of faults; one seed's cluster, topics and settings | `profiles.py`, `plan.py` |
 | virtual time, processes that can be killed or paused, random numbers, the trace | `runtime/` |
 | messages: delayed, lost, repeated, blocked | `network/` |

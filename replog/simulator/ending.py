@@ -10,7 +10,7 @@ from replog.log_tools.checker.findings import Finding, Kind, Severity
 from replog.log_tools.verify.paths import verify
 from replog.log_tools.verify.segment import Options, VerifiedTotals
 from replog.metadata.values import PartitionState
-from replog.simulator.checks.kept import latest_values, records_of
+from replog.simulator.checks.chain import latest_values, records_of
 from replog.simulator.checks.quiescence import unsettled
 from replog.simulator.clients.workload import DELETED_KEYS, Workload
 from replog.simulator.cluster.kernel import Kernel

@@ -1,4 +1,4 @@
-"""Runs many seeds, each in a child process, forked from a parent that has imported everything."""
+"""Runs many seeds, each in a child process, forked from a parent that has imported everything; and adds up results."""
 
 import gc
 import multiprocessing
@@ -9,8 +9,10 @@ import signal
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -130,3 +132,51 @@ def run_here(seed: int, profile: Profile, directory: Path, keep: Path | None) ->
         outcome.text += f"\nfiles and trace: {kept}"
     shutil.rmtree(files, ignore_errors=True)
     return outcome
+
+
+@dataclass
+class SeedTotals:
+    profile: str
+    first_seed: int
+    seeds: int = 0
+    failed: list[int] = field(default_factory=list)
+    virtual_s: float = 0.0
+    events: int = 0
+    operations: int = 0
+    acknowledged: int = 0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    longest_wait_s: float = 0.0
+    faults: Counter[str] = field(default_factory=Counter)
+    exercised: Counter[str] = field(default_factory=Counter)
+
+    def add(self, outcome: SeedOutcome) -> None:
+        self.seeds += 1
+        if outcome.failed:
+            self.failed.append(outcome.seed)
+        self.virtual_s += outcome.virtual_s
+        self.events += outcome.steps
+        self.operations += outcome.operations
+        self.acknowledged += outcome.acknowledged
+        self.cpu_s += outcome.cpu_s
+        self.faults.update(outcome.faults)
+        self.exercised.update(outcome.exercised)
+        self.longest_wait_s = max(self.longest_wait_s, outcome.longest_wait_s)
+
+    def figures(self) -> dict[str, str]:
+        seeds = max(1, self.seeds)
+        return {
+            "seeds": f"{self.seeds} from {self.first_seed} on",
+            "failed": ", ".join(map(str, sorted(self.failed))) or "none",
+            "simulated hours": f"{self.virtual_s / 3600:.2f}",
+            "events": f"{self.events:,}",
+            "events a second of CPU": f"{self.events / max(self.cpu_s, 1e-9):,.0f}",
+            "client operations": f"{self.operations:,}",
+            "records acknowledged": f"{self.acknowledged:,}",
+            "longest wait where a majority could serve": f"{self.longest_wait_s:.1f} s",
+            "CPU a seed": f"{self.cpu_s / seeds:.2f} s",
+            "took": f"{self.wall_s:.0f} s",
+        }
+
+    def plain(self) -> dict[str, object]:
+        return {**vars(self), "failed": sorted(self.failed)}

@@ -44,12 +44,10 @@ class SeedOutcome:
     text: str = ""
     virtual_s: float = 0.0
     steps: int = 0
-    events: int = 0
     operations: int = 0
     acknowledged: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     exercised: dict[str, int] = field(default_factory=dict)
-    longest_steps: dict[str, tuple[float, str]] = field(default_factory=dict)  # steps that waited for the disk
     longest_wait_s: float = 0.0  # the longest wait for an acknowledgement that a majority could have given
     cpu_s: float = 0.0  # filled in by the runner
 
@@ -121,15 +119,12 @@ class Simulation:
                 kernel.loop.dispose()
         history = self.cluster.history
         outcome.virtual_s = round(kernel.loop.time(), 6)
-        outcome.steps, outcome.events = kernel.loop.steps, len(self.trace)
+        outcome.steps = kernel.loop.steps
         outcome.operations = len(history.sends) + len(history.reads) + len(history.latest) + len(history.deletions)
         outcome.acknowledged = sum(send.offset >= 0 for send in history.sends)
         faults = sum(self.cluster.faults.values())
         outcome.exercised = exercised(self.checker.partitions.values(), history, faults)
         outcome.longest_wait_s = round(self.longest_wait_s, 3)
-        outcome.longest_steps = {
-            callers: (step.seconds, str(step)) for callers, step in sorted(kernel.loop.longest.items())
-        }
         outcome.faults = {kind.value: count for kind, count in sorted(self.cluster.faults.items())}
         outcome.faults |= {f"messages {kind}": count for kind, count in sorted(kernel.network.counts.items())}
         outcome.faults |= {

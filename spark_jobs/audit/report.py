@@ -6,6 +6,7 @@ import json
 import shlex
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -60,6 +61,7 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
     )
     environment.filters.update(n=number, bytes=bytes_text, family=family, initials=initials)
     style, script = (_source(environment, name) for name in ("report.css", "report.js"))
+    style = Markup((files("replog.command") / "page.css").read_text()) + style
     diverged = list(dict.fromkeys(f.key for f in result.findings if is_fault(f) and f.partition >= 0))
     standing = states(result)
     bounds = sorted(result.replicas, key=lambda r: (overview.STATES.index(standing[r.place]), r.place))

@@ -22,12 +22,12 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_773,
-    "replog/cli": 3_751,
+    "replog/cli": 3_747,
     "replog/client": 4_986,
-    "replog/command": 471,
+    "replog/command": 532,
     "replog/common": 396,
     "replog/config": 734,
-    "replog/console": 1_488,
+    "replog/console": 1_444,
     "replog/controller": 2_571,
     "replog/demo": 537,
     "replog/local_cluster": 1_292,
@@ -37,14 +37,14 @@ LINES = {
     "replog/purgatory": 140,
     "replog/rpc": 6_493,
     "replog/server": 9_875,
-    "replog/simulator": 8_875,
+    "replog/simulator": 8_810,
     "spark_jobs": 1_220,
-    "spark_jobs/audit": 3_691,
+    "spark_jobs/audit": 3_646,
     "spark_jobs/records": 1_873,
     "spark_jobs/replicas": 2_926,
 }
-FILES = 509
-TESTS = 70_137
+FILES = 506
+TESTS = 70_133
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

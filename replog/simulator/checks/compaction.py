@@ -6,7 +6,7 @@ keeps their records, one object for each, where it keeps the batches of other lo
 from collections.abc import Iterable
 from itertools import takewhile
 
-from replog.simulator.checks.kept import Kept, Records, records_of, transactions
+from replog.simulator.checks.chain import Kept, Records, records_of, transactions
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.seen_replica import SeenReplica
 from replog.simulator.plan import FOR_EVER_MS

@@ -12,8 +12,7 @@ from replog.log.offsets import NO_EPOCH
 from replog.log.segment import Segment
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
-from replog.simulator.checks.chain import Chain, cache_text
-from replog.simulator.checks.kept import Kept
+from replog.simulator.checks.chain import Chain, Kept, cache_text
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
 
 Registrations = dict[int, tuple[int, int]]

@@ -18,8 +18,7 @@ from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.history import History, ProducerSend, Transaction
-from replog.simulator.runtime.clocks import WALL_START_MS
-from replog.simulator.runtime.process import Killed
+from replog.simulator.runtime.process import WALL_START_MS, Killed
 from replog.topic import TopicPartition
 
 KEYS = tuple(b"key %d" % number for number in range(6))  # every record in a compacted topic has one of them

@@ -17,8 +17,7 @@ from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.history import Deletion, Drained, Latest, Outcome, Poll, ProducerSend, Read, Seek
 from replog.simulator.plan import Plan
-from replog.simulator.runtime.clocks import WALL_START_MS
-from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.process import WALL_START_MS, SimulatedProcess
 from replog.topic import TopicPartition
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any
 from replog.rpc.transport import Transport
 from replog.simulator.disk.disk import Disk
 from replog.simulator.network.network import SimulatedNetwork
-from replog.simulator.network.transport import SimulatedTransport
+from replog.simulator.network.streams import SimulatedTransport
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import current_process
 from replog.simulator.runtime.rng import Rng

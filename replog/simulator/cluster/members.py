@@ -23,8 +23,7 @@ from replog.server.threads import in_thread
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.etcd import PREFIX, EtcdService, EtcdState
 from replog.simulator.invariants import Violation
-from replog.simulator.runtime.clocks import ProcessClock
-from replog.simulator.runtime.process import CONTROLLER, DEAD, PAUSED, RUNNING, Killed, SimulatedProcess
+from replog.simulator.runtime.process import CONTROLLER, DEAD, PAUSED, RUNNING, Killed, ProcessClock, SimulatedProcess
 from replog.topic import TopicPartition
 
 OTHER_CONTROLLER = f"{CONTROLLER}-of-others"

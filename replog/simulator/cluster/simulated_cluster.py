@@ -24,8 +24,7 @@ from replog.simulator.history import History
 from replog.simulator.network.links import Weather
 from replog.simulator.plan import Plan
 from replog.simulator.profiles import FaultKind
-from replog.simulator.runtime.clocks import ProcessClock
-from replog.simulator.runtime.process import CONTROLLER, SimulatedProcess
+from replog.simulator.runtime.process import CONTROLLER, ProcessClock, SimulatedProcess
 from replog.topic import TopicPartition
 
 LEASE_S = 2  # the leading controller's, if there are several

@@ -17,9 +17,8 @@ from replog.log.files.names import LOG_SUFFIX
 from replog.simulator.disk.disk_times import DiskTimes
 from replog.simulator.disk.journal import FileState, Journal
 from replog.simulator.disk.python_files import RawFile, SortedEntries
-from replog.simulator.runtime.clocks import WALL_START_MS
 from replog.simulator.runtime.loop import SimulatedLoop
-from replog.simulator.runtime.process import DEAD, PROCESS, Killed, SimulatedProcess
+from replog.simulator.runtime.process import DEAD, PROCESS, WALL_START_MS, Killed, SimulatedProcess
 from replog.simulator.runtime.rng import Rng, Streams
 
 _GROWS = frozenset({"create", "write", "mkdir"})  # a full disk refuses these

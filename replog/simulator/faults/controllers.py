@@ -20,12 +20,6 @@ from replog.simulator.profiles import FaultKind
 WRITTEN_S = 1.0  # a file that was written this long ago is durable
 
 
-def _running(n: Nemesis) -> ControllerMember:
-    if not n.cluster.controller_member.running:
-        raise NotNow
-    return n.cluster.controller_member
-
-
 @fault(FaultKind.KILL_CONTROLLER, FaultKind.STOP_CONTROLLER, FaultKind.STOP_ETCD)
 async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
     member = n.running(n.cluster.etcd if kind is FaultKind.STOP_ETCD else n.cluster.controller_member)
@@ -36,7 +30,7 @@ async def kill_or_stop(n: Nemesis, kind: FaultKind) -> None:
 @fault(FaultKind.KILL_CONTROLLER_BEFORE_COMMIT, FaultKind.KILL_CONTROLLER_AFTER_COMMIT)
 async def kill_at_a_commit(n: Nemesis, kind: FaultKind) -> None:
     """Before a commit the decision is lost; after it the decision is durable, and its caller gets no answer."""
-    member = _running(n)
+    member = n.running(n.cluster.controller_member)
     n.begin(kind)
     member.die_at_commit = "before" if kind is FaultKind.KILL_CONTROLLER_BEFORE_COMMIT else "after"
 
@@ -49,13 +43,13 @@ async def pause(n: Nemesis, kind: FaultKind) -> None:
 
 @fault(FaultKind.CUT_FROM_ETCD)
 async def cut_from_etcd(n: Nemesis, kind: FaultKind) -> None:
-    await n.cut_for_a_while(kind, both_ways([_running(n).name], [ETCD]))
+    await n.cut_for_a_while(kind, both_ways([n.running(n.cluster.controller_member).name], [ETCD]))
 
 
 @fault(FaultKind.SLOW_ETCD)
 async def slow_etcd(n: Nemesis, kind: FaultKind) -> None:
     """Answers take about as long as an attempt may take, or as a lease lasts."""
-    name, delay_ms = _running(n).name, n.rng.choice((300.0, 900.0, 2500.0))
+    name, delay_ms = n.running(n.cluster.controller_member).name, n.rng.choice((300.0, 900.0, 2500.0))
     await n.slow_for_a_while(kind, name, ETCD, (delay_ms / 4, delay_ms))
 
 
@@ -94,7 +88,7 @@ async def store_fails(n: Nemesis, kind: FaultKind) -> None:
 async def replace_store(n: Nemesis, kind: FaultKind) -> None:
     """For a while the controller uses a copy of its store that is behind every broker, or an empty store of another
     cluster. It begins once every broker's disk knows more than the copy: others could not refuse it (CT-24)."""
-    member = _running(n)
+    member = n.running(n.cluster.controller_member)
     copy = _stored(member) if kind is FaultKind.OLDER_STORE else []
     await n.for_a_while()
     version = copy[-1].version if copy else 0
@@ -115,7 +109,7 @@ async def replace_store(n: Nemesis, kind: FaultKind) -> None:
 async def lose_store(n: Nemesis, kind: FaultKind) -> None:
     """All processes die, and the store is rebuilt from all log directories, and from an older copy if there is one:
     nothing committed is lost. Without a copy settings are lost, so then no promise may depend on one."""
-    member = _running(n)
+    member = n.running(n.cluster.controller_member)
     copy = _stored(member) if n.cluster.plan.fsync or n.rng.random() < 0.5 else []
     await n.for_a_while()
     brokers = n.cluster.members.values()

@@ -5,6 +5,7 @@ import copy
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from random import Random
+from typing import TypeVar
 
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import Kernel
@@ -12,6 +13,8 @@ from replog.simulator.cluster.members import BrokerMember, Member
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.profiles import SESSION_MS, FaultKind
 from replog.topic import TopicPartition
+
+M = TypeVar("M", bound=Member)
 
 Ends = tuple[str, str]  # the sender and the receiver of a link
 
@@ -99,7 +102,7 @@ class Nemesis:
     async def for_a_while(self) -> None:
         await asyncio.sleep(self.a_while_s())
 
-    def running(self, member: Member | None) -> Member:
+    def running(self, member: M | None) -> M:
         """Return it. Raises NotNow if it does not run."""
         if member is None or not member.running:
             raise NotNow
@@ -126,10 +129,7 @@ class Nemesis:
 
     def leader(self, tp: TopicPartition) -> BrokerMember:
         """Return the partition's leader. Raises NotNow if it has none that runs."""
-        member = self.cluster.members.get(self.cluster.leader_of(tp))
-        if member is None or not member.running:
-            raise NotNow
-        return member
+        return self.running(self.cluster.members.get(self.cluster.leader_of(tp)))
 
     def follower(self, tp: TopicPartition) -> BrokerMember:
         leader = self.cluster.leader_of(tp)

@@ -22,7 +22,7 @@ KERNEL = contextvars.Context()  # the context of callbacks that run in no proces
 STEPS_WITHOUT_TIME = 100_000  # more callbacks than this at one instant mean an endless loop
 FAST_S, SLOW_S = 0.0005, 0.03  # the longest delay of work in a thread, mostly and sometimes
 SLOW = 0.02
-TOLD_S = 0.01  # a step that waits this long for the disk is noted
+TOLD_S = 0.01  # once a step has waited this long for the disk, its callers are noted
 
 
 class Stuck(Exception):
@@ -40,7 +40,6 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.on_pause: list[Callable[[SimulatedProcess], None]] = []
         self.step_limit_s = float("inf")
         self.too_long: Step | None = None  # the first step that waited for longer than that
-        self.longest: dict[str, Step] = {}  # the longest step of each `callers`, if it waited for `TOLD_S` or more
         self._now = 0.0
         self._steps_before = 0  # `steps` when this instant began
         self._ready: deque[Handle] = deque()
@@ -173,11 +172,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self._spent_s, self._asked_s, self._asked, self._askers = 0.0, 0.0, {}, ""
         if handle.in_thread:
             return
-        known = self.longest.get(step.callers)
         if step.seconds > self.step_limit_s and self.too_long is None:
             self.too_long = step
-        if step.seconds >= TOLD_S and (known is None or known.seconds < step.seconds):
-            self.longest[step.callers] = step
         process.busy_since = self._now
         self.call_at(self._now + spent_s, self._no_longer_busy, process, context=KERNEL)
 

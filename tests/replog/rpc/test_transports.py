@@ -18,7 +18,7 @@ from replog.rpc.peer import Peer, Role, peer
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.transports import GrpcTransport, H2Transport
 from replog.rpc.v1 import inspection_pb2, log_pb2
-from replog.simulator.network.transport import SimulatedTransport
+from replog.simulator.network.streams import SimulatedTransport
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving, until
 from tests.replog.rpc.secured import Authority
 from tests.replog.simulator.hosts import Pair

@@ -6,9 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from replog.server.clock import MOST_APART_MS, DeadlineTimer, TrustedTime
-from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.loop import SimulatedLoop
-from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.process import ProcessClock, SimulatedProcess
 from replog.simulator.runtime.rng import Rng
 
 

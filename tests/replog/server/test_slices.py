@@ -9,9 +9,8 @@ from replog.server.broker.control.role_changes import WAVE
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.slices import LONGEST_REST_S, RESTS, SERVED_MS, Throttle
-from replog.simulator.runtime.clocks import ProcessClock
 from replog.simulator.runtime.loop import SimulatedLoop
-from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.process import ProcessClock, SimulatedProcess
 from replog.simulator.runtime.rng import Rng
 from replog.topic import TopicPartition
 from tests.replog.server.broker.virtual_pair import VirtualPair

@@ -8,7 +8,7 @@ from typing import Any
 from replog.rpc import methods
 from replog.simulator.disk.disk import Disk
 from replog.simulator.network.network import SimulatedNetwork
-from replog.simulator.network.transport import SimulatedTransport
+from replog.simulator.network.streams import SimulatedTransport
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.simulator.runtime.rng import Rng

@@ -9,7 +9,7 @@ from replog.simulator import exercised
 from replog.simulator.exercised import ABOUT, ENOUGH_SEEDS, vacuous
 from replog.simulator.faults.nemesis import FAULTS, NotNow
 from replog.simulator.profiles import PROFILES
-from replog.simulator.report import SeedTotals
+from replog.simulator.runner import SeedTotals
 from replog.simulator.simulation import SeedOutcome
 
 ALL = {"records compared": 9, "faults": 3, "elections": 1, "moves to other brokers": 2}
@@ -58,15 +58,12 @@ def test_a_run_whose_faults_never_come_says_that_it_shows_nothing(monkeypatch, c
     assert ENOUGH_SEEDS > 1
 
 
-def test_totals_add_up_and_the_longest_waits_come_first():
+def test_totals_add_up():
     totals = SeedTotals("storm", first_seed=7)
     one = SeedOutcome(7, "storm", virtual_s=30.0, steps=1000, acknowledged=5, faults={"kill a broker": 2}, cpu_s=0.5)
     other = SeedOutcome(8, "storm", "INV-5", "…", virtual_s=6.0, steps=200, faults={"kill a broker": 1}, cpu_s=0.1)
-    one.longest_steps = {"Log.close": (0.02, "20 ms in Log.close"), "Log.roll": (0.015, "15 ms in Log.roll")}
-    other.longest_steps = {"Log.close": (0.03, "30 ms in Log.close")}
     for outcome in (one, other):
         totals.add(outcome)
     figures = totals.figures()
     assert (figures["failed"], figures["simulated hours"], figures["events"]) == ("8", "0.01", "1,200")
     assert totals.plain()["faults"] == {"kill a broker": 3}
-    assert totals.waits() == ["30 ms in Log.close (seed 8)", "15 ms in Log.roll (seed 7)"]

@@ -15,10 +15,9 @@ from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore, StoreInThread
 from replog.simulator.cluster.members import SimulatedCleaning
 from replog.simulator.network.network import SimulatedNetwork
-from replog.simulator.network.transport import SimulatedTransport
-from replog.simulator.runtime.clocks import ProcessClock
+from replog.simulator.network.streams import SimulatedTransport
 from replog.simulator.runtime.loop import SimulatedLoop
-from replog.simulator.runtime.process import SimulatedProcess
+from replog.simulator.runtime.process import ProcessClock, SimulatedProcess
 from replog.simulator.runtime.rng import Rng
 from replog.topic import TopicPartition
 from tests.replog.log.batches import client_batch

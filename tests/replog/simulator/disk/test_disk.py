@@ -13,8 +13,7 @@ import pytest
 
 from replog.log.files import filesystem
 from replog.log.files.replacing import fsync_directory, write_atomically
-from replog.simulator.runtime.clocks import WALL_START_MS
-from replog.simulator.runtime.process import DEAD, Killed, SimulatedProcess
+from replog.simulator.runtime.process import DEAD, WALL_START_MS, Killed, SimulatedProcess
 from tests.replog.simulator.hosts import Host
 
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from replog.server.clock import Clock
-from replog.simulator.runtime.clocks import WALL_START_MS, ProcessClock
 from replog.simulator.runtime.loop import SimulatedLoop, Stuck
-from replog.simulator.runtime.process import Killed, SimulatedProcess, current_process
+from replog.simulator.runtime.process import WALL_START_MS, Killed, ProcessClock, SimulatedProcess, current_process
 from replog.simulator.runtime.rng import Rng
 
 

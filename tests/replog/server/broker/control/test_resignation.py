@@ -3,8 +3,8 @@
 import pytest
 
 from replog.client import Producer
-from replog.simulator.network.transport import SimulatedTransport
-from replog.simulator.runtime.clocks import WALL_START_MS
+from replog.simulator.network.streams import SimulatedTransport
+from replog.simulator.runtime.process import WALL_START_MS
 from tests.replog.server.broker.virtual_pair import VirtualPair
 
 EVERYBODY = "broker-1:9092,broker-2:9092,broker-3:9092"

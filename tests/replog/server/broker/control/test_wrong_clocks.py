@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replog.server.clock import MOST_APART_MS
-from replog.simulator.runtime.clocks import WALL_START_MS
+from replog.simulator.runtime.process import WALL_START_MS
 from tests.replog.log.batches import client_batch
 from tests.replog.server.broker.virtual_pair import VirtualPair
 

@@ -4,8 +4,8 @@ import pytest
 
 from replog.client import Consumer, Producer
 from replog.errors import ErrorCode, ReplogError
-from replog.simulator.network.transport import SimulatedTransport
-from replog.simulator.runtime.clocks import WALL_START_MS
+from replog.simulator.network.streams import SimulatedTransport
+from replog.simulator.runtime.process import WALL_START_MS
 from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 
 EVERYBODY = "broker-1:9092,broker-2:9092"
