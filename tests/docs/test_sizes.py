@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_926,
 }
 FILES = 506
-TESTS = 70_133
+TESTS = 70_132
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -149,6 +149,7 @@ def test_consume_follows_the_log_until_interrupted(cluster, done):
     assert errors == "2 records\n"
 
 
+@pytest.mark.plaintext("`cluster up` makes a cluster without certificates")
 def test_cluster_commands_from_up_to_down(replog, tmp_path):
     here = ("--directory", tmp_path / "c")
     up = replog("cluster", "up", "--brokers", 1, *here)

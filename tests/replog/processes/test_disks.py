@@ -57,8 +57,6 @@ def test_an_empty_disk_waits_for_the_others_and_all_records_are_there(cluster, r
     cluster.start(1)
     cluster.start(2)
     bootstrap = ["--bootstrap-server", cluster.state.brokers[0].address]
-    if cluster.tls is not None:
-        bootstrap += ["--command-config", str(cluster.client_config)]
     unclean = replog("partition", "elect", "--topic", "t", "--election-type", "unclean", *bootstrap)
     for words in (
         "broker 1: has no records",
