@@ -21,7 +21,7 @@ from replog.command.ending import BadUse, Failed, run
 from replog.command.output import note
 from replog.config.properties import MAX_INT, number_in
 from replog.errors import ReplogError
-from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
+from replog.log.directories.identity import META_PROPERTIES, load_identity
 from replog.topic import parse_directory_name, validate_topic_name
 from spark_jobs.audit.findings import Level
 

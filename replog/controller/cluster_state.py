@@ -34,7 +34,7 @@ from replog.controller.evidence import Evidence, KnownLogEnds
 from replog.controller.registration import has_joined, never_joined
 from replog.controller.topics import Rng
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.metadata_position import Position
+from replog.log.directories.identity import Position
 from replog.metadata.changes import Change, Tombstones, partitions_key
 from replog.metadata.image import HISTORY_ID_SIZE, Batch, MetadataImage, begin, continues
 from replog.metadata.values import NO_LEADER, BrokerRegistration, Claim, PartitionState, StandingAudit, is_same

@@ -26,8 +26,7 @@ from replog.log.files.names import (
 )
 from replog.log.files.open_files import OpenFile
 from replog.log.files.replacing import make_file
-from replog.log.formats.batch import LOG_OVERHEAD, BatchHeader
-from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.batch import LOG_OVERHEAD, BatchHeader, add_digests, batch_digest
 from replog.log.formats.segment_file import read_headers
 from replog.log.formats.validation import continues
 from replog.log.indexes.index import MAX_RELATIVE_OFFSET, DigestIndex, OffsetIndex, OffsetPosition, TimeIndex

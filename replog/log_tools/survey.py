@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, log_dirs_of
+from replog.log.directories.identity import CLEAN_SHUTDOWN, META_PROPERTIES, load_identity, log_dirs_of, read_position
 from replog.log.directories.lock import held
-from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
-from replog.log.directories.metadata_position import read_position
 from replog.log.directories.partition_metadata import DamagedTopicId, read_topic_id
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import CorruptSnapshot, storage_errors

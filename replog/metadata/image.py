@@ -9,7 +9,7 @@ show if a store is behind, or holds something else (CT-24)."""
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from replog.log.directories.metadata_position import Position
+from replog.log.directories.identity import Position
 from replog.metadata.acl_table import AclTable
 from replog.metadata.changes import Change
 from replog.metadata.partition_index import PartitionIndex

@@ -10,7 +10,7 @@ from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission
 from replog.config.processes import AlterableBrokerConfig, ClientQuota
 from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.metadata_position import Position
+from replog.log.directories.identity import Position
 from replog.metadata.changes import KINDS, Change, parse_key
 from replog.metadata.image import History
 from replog.metadata.values import BrokerRegistration, PartitionState, StandingAudit, Topic

@@ -19,8 +19,7 @@ from replog.log.files.names import (
     base_offset_of,
     segment_file_name,
 )
-from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
-from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader, add_digests, batch_digest
 from replog.log.formats.walk import Break, LogFile
 from replog.log.indexes.entries import LAYOUTS
 from replog.log_tools.dump import BatchRow

@@ -26,9 +26,9 @@ from replog.log.formats.batch import (
     MAX_BASE_OFFSET,
     TRANSACTIONAL,
     BatchHeader,
+    add_digests,
     parse_header,
 )
-from replog.log.formats.digest import MODULUS_MASK
 from replog.log.formats.segment_file import SegmentFile
 from replog.log.formats.walk import LogFile
 from replog.log_tools.checker.segment import missing_from
@@ -184,7 +184,7 @@ class _Sums:
                 max(before.last, block.last),
                 before.batches + block.batches,
                 before.size + block.size,
-                (before.digest + block.digest) & MODULUS_MASK,
+                add_digests(before.digest, block.digest),
             )
 
 

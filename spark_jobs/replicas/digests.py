@@ -8,8 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX
-from replog.log.formats.batch import HEADER_SIZE
-from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.batch import HEADER_SIZE, add_digests, batch_digest
 from replog.log.formats.segment_file import SegmentFile, Vanished
 from replog.log.formats.walk import Break
 from replog.log.indexes.entries import LAYOUTS

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from replog.config.properties import MAX_LONG
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log.directories.partition_metadata import PARTITION_METADATA, format_topic_id, read_topic_id
 from replog.log.errors import LogStorageError
 from replog.log.files.names import DIGEST_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, segment_file_name
@@ -23,8 +23,8 @@ from replog.log.formats.checkpoint import (
     DamagedCheckpoint,
     OffsetCheckpoint,
 )
-from replog.log.formats.digest import sealed_digest
 from replog.log.formats.segment_file import LocalFile, Vanished, open_file
+from replog.log.indexes.index import sealed_digest
 from replog.topic import SET_ASIDE, TopicPartition, parse_directory_name
 from spark_jobs.replicas.faults import UNREADABLE
 from spark_jobs.replicas.files import (

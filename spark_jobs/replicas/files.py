@@ -16,9 +16,8 @@ from replog.config.properties import MAX_LONG
 from replog.log.epochs import checked_epochs
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import INDEX_SUFFIX, LOG_SUFFIX
-from replog.log.formats.batch import HEADER_SIZE, MAX_BASE_OFFSET, BatchHeader
+from replog.log.formats.batch import HEADER_SIZE, MAX_BASE_OFFSET, BatchHeader, add_digests
 from replog.log.formats.checkpoint import DamagedCheckpoint, parse_entries
-from replog.log.formats.digest import add_digests
 from replog.log.formats.segment_file import HEADER_WINDOW, SegmentFile, Vanished
 from replog.log.formats.walk import WINDOW, LogFile
 from replog.log.indexes.entries import LAYOUTS, used_slots

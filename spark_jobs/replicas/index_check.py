@@ -21,8 +21,7 @@ import numpy as np
 from replog.config.properties import MAX_LONG
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.formats.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
-from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, add_digests, batch_digest
 from replog.log.formats.segment_file import MAX_HEADERS, SegmentFile
 from replog.log.formats.walk import Break, LogFile
 from replog.log.indexes.entries import LAYOUTS

@@ -10,10 +10,9 @@ from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.batch import HEADER_SIZE
 from replog.log.formats.segment_file import Vanished
 from replog.log.formats.walk import WINDOW
-from replog.log_tools.checker.epochs import EpochChecker
 from replog.log_tools.checker.findings import Fault
 from replog.log_tools.checker.indexes import read_indexes
-from replog.log_tools.checker.segment import SegmentChecker
+from replog.log_tools.checker.segment import EpochChecker, SegmentChecker
 from spark_jobs.replicas.faults import UNREADABLE, VANISHED, FileFault, Item, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log.formats.checkpoint import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from replog.log.files.names import base_offset_of
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader, iterate_batches
-from replog.log.formats.digest import sealed_digest
-from replog.log.indexes.index import OffsetIndex, TimeIndex
+from replog.log.indexes.index import OffsetIndex, TimeIndex, sealed_digest
 from replog.log.retention import delete_old_segments
 from tests.audit.history import Entry
 from tests.damage.vocabulary import index_entries, set_index_entry

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log.formats.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,

@@ -10,8 +10,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replog.config.topic import TopicConfig
-from replog.log.compaction.offset_map import GONE, LATEST, LATEST_TOMBSTONE, LOAD_FACTOR, SLOT_BYTES, Fates, OffsetMap
-from replog.log.compaction.rewriting import CleanedTransactions, Compaction, ProducerEnd
+from replog.log.compaction.rewriting import (
+    GONE,
+    LATEST,
+    LATEST_TOMBSTONE,
+    LOAD_FACTOR,
+    SLOT_BYTES,
+    CleanedTransactions,
+    Compaction,
+    Fates,
+    OffsetMap,
+    ProducerEnd,
+)
 from replog.log.errors import CorruptRecord, LogUncleanable
 from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader
 from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES, decompress

@@ -16,10 +16,15 @@ from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, NewReplica, PendingDeletion, is_begun, keep_begun
 from replog.log.directories.checkpoints import Checkpoints, CleanedOffsets, Report
-from replog.log.directories.clean_shutdown import CleanStop, take_marker, write_marker
+from replog.log.directories.identity import (
+    META_PROPERTIES,
+    CleanStop,
+    read_position,
+    take_marker,
+    verify_or_create,
+    write_marker,
+)
 from replog.log.directories.lock import lock
-from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_create
-from replog.log.directories.metadata_position import read_position
 from replog.log.directories.replica import Offsets, OpenedLog, Placed, open_replica
 from replog.log.epochs import save_all
 from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk, storage_errors

@@ -23,7 +23,7 @@ from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.changes import DirectoryChange, LogChange, NewReplica
 from replog.log.directories.checkpoints import Checkpoints, CleanedOffsets, Report
-from replog.log.directories.clean_shutdown import CleanStop
+from replog.log.directories.identity import CleanStop
 from replog.log.directories.log_directory import LogDirectory, PlacedHere, RandomBytes
 from replog.log.directories.replica import OpenedLog
 from replog.log.errors import LogStorageError, storage_errors

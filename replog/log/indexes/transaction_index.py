@@ -8,7 +8,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from replog.log.errors import CorruptIndex, InvalidIndexOffset
-from replog.log.indexes.entry_file import EntryFile
+from replog.log.indexes.index import EntryFile
 
 VERSION = 0
 _WINDOW = 256  # entries read at a time

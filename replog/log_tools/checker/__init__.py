@@ -5,8 +5,7 @@ trusted.
 
 | Looking for | File |
 |---|---|
-| every batch, one after the other | `segment.py` |
+| every batch, one after the other; the leader epoch checkpoint against them | `segment.py` |
 | the entries of the indexes against the batches | `ticks.py` |
 | the entries of the indexes by themselves | `indexes.py` |
-| the leader epoch checkpoint against the batches | `epochs.py` |
 | what can be wrong, and what it means | `findings.py` |"""

@@ -5,8 +5,7 @@ from collections.abc import Generator, Iterator
 from operator import itemgetter
 
 from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from replog.log.formats.batch import BatchHeader
-from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.batch import BatchHeader, add_digests, batch_digest
 from replog.log.indexes.entries import LAYOUTS
 from replog.log.offsets import NO_TIMESTAMP
 from replog.log_tools.checker.findings import Fault, Kind

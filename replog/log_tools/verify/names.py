@@ -4,10 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN, META_PROPERTIES, METADATA_POSITION
 from replog.log.directories.lock import LOCK
-from replog.log.directories.meta_properties import META_PROPERTIES
-from replog.log.directories.metadata_position import METADATA_POSITION
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.files.names import LOG_SUFFIX, SNAPSHOT_SUFFIX, STRAY_SUFFIX
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, OFFSET_CHECKPOINTS

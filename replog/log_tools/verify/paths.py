@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN, META_PROPERTIES, load_identity
 from replog.log.directories.lock import LOCK, is_locked
-from replog.log.directories.meta_properties import META_PROPERTIES, load_identity
 from replog.log.directories.partition_metadata import PARTITION_METADATA, DamagedTopicId, read_topic_id
 from replog.log.epochs import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptSnapshot, LogStorageError

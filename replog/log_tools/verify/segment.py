@@ -26,10 +26,9 @@ from replog.log.formats.walk import MAX_BATCH_IN_MEMORY, LogFile
 from replog.log.indexes.index import MAX_RELATIVE_OFFSET
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP
 from replog.log.producers.snapshot import read_snapshot
-from replog.log_tools.checker.epochs import EpochChecker, EpochRun
 from replog.log_tools.checker.findings import Fault, Finding, Kind
 from replog.log_tools.checker.indexes import SUFFIXES, read_indexes
-from replog.log_tools.checker.segment import SegmentChecker
+from replog.log_tools.checker.segment import EpochChecker, EpochRun, SegmentChecker
 from replog.log_tools.verify.transactions import Producers, TransactionIndexCheck, check_control
 
 KNOWN_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZON

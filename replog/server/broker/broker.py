@@ -20,7 +20,7 @@ from replog.common.backoff import Backoff
 from replog.config.processes import BrokerConfig
 from replog.config.topic import TopicConfig, topic_config
 from replog.errors import ReplogError
-from replog.log.directories.clean_shutdown import CleanStop
+from replog.log.directories.identity import CleanStop
 from replog.log.directories.log_manager import LogManager
 from replog.log.directories.replica import Placed
 from replog.log.errors import LogStorageError, is_of_the_disk

@@ -17,7 +17,7 @@ from replog.controller.decision import Decision, numbered
 from replog.controller.partition_history import PartitionChange, PartitionHistory
 from replog.controller.registration import Registration
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.metadata_position import Position
+from replog.log.directories.identity import Position
 from replog.metadata.changes import Change
 from replog.metadata.image import Batch
 from replog.metadata.records import all_known, position_from_message, published, record_of

@@ -7,8 +7,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from replog.log.directories.meta_properties import META_PROPERTIES
-from replog.log.directories.metadata_position import read_position
+from replog.log.directories.identity import META_PROPERTIES, read_position
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.controller.formatting import format_cluster
 from replog.server.controller.restoring import VERSIONS_AHEAD, restored_store

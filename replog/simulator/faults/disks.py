@@ -5,7 +5,7 @@ import errno
 import shutil
 from pathlib import Path
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log.errors import CorruptRecord
 from replog.log.formats.batch import iterate_batches
 from replog.log_tools.checker.findings import Severity

@@ -25,11 +25,15 @@ from replog.controller.broker_events import Rules, situation
 from replog.controller.elections import Strategy
 from replog.controller.registration import placeable
 from replog.errors import ReplogError
-from replog.log.compaction.offset_map import Fates, OffsetMap
-from replog.log.compaction.rewriting import CleanedTransactions, Compaction
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN, take_marker
-from replog.log.directories.meta_properties import META_PROPERTIES, verify_or_create
-from replog.log.directories.metadata_position import METADATA_POSITION, read_position
+from replog.log.compaction.rewriting import CleanedTransactions, Compaction, Fates, OffsetMap
+from replog.log.directories.identity import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    METADATA_POSITION,
+    read_position,
+    take_marker,
+    verify_or_create,
+)
 from replog.log.directories.partition_metadata import PARTITION_METADATA, read_topic_id, write_topic_id
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import CorruptIndex

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from replog.config.topic import TopicConfig
-from replog.log.formats.batch import BatchHeader, parse_header
-from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.batch import BatchHeader, add_digests, batch_digest, parse_header
 from replog.log.offsets import EpochEndOffset, TimestampAndOffset
 
 

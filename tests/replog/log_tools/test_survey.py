@@ -7,9 +7,8 @@ from uuid import UUID
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.clean_shutdown import write_marker
+from replog.log.directories.identity import verify_or_create, write_marker
 from replog.log.directories.lock import lock
-from replog.log.directories.meta_properties import verify_or_create
 from replog.log.directories.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.log.errors import LogStorageError
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint

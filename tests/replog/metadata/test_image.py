@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from replog.log.directories.metadata_position import Position
+from replog.log.directories.identity import Position
 from replog.metadata.changes import Change
 from replog.metadata.image import MAX_HISTORIES, Batch, History, MetadataImage, begin, continues
 from replog.metadata.partition_index import PartitionIndex

@@ -22,7 +22,7 @@ VICTIM = 2
 LIMIT_S = 180.0  # of each wait; a quiet machine needs seconds
 TELLS_OF_WAITS = Path(__file__).parent / "disk_waits"
 WAIT = "a wait for the disk"
-IN_A_START = {"replog.log.directories.meta_properties._create", "replog.server.controller.process.controller_server"}
+IN_A_START = {"replog.log.directories.identity._create", "replog.server.controller.process.controller_server"}
 
 
 async def _write_everywhere(producer: Producer) -> None:

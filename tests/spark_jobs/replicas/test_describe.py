@@ -1,6 +1,6 @@
 """What is said of a whole replica, and what it costs."""
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log.formats.batch import iterate_batches
 from replog.log.formats.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from replog.log.files.names import DIGEST_SUFFIX
-from replog.log.formats.batch import BatchHeader, iterate_batches
-from replog.log.formats.digest import add_digests, batch_digest
+from replog.log.formats.batch import BatchHeader, add_digests, batch_digest, iterate_batches
 from replog.log.indexes.index import DigestIndex
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.faults import FileFault

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log.formats.checkpoint import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,

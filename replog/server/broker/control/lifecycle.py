@@ -11,7 +11,7 @@ import structlog
 
 from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.clean_shutdown import CleanStop
+from replog.log.directories.identity import CleanStop
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import endpoint_messages
 from replog.metadata.values import NO_BROKER_EPOCH, NO_LEADER

@@ -9,7 +9,7 @@ import structlog
 
 from replog.common.backoff import Backoff
 from replog.errors import ErrorCode, ReplogError
-from replog.log.directories.metadata_position import Position
+from replog.log.directories.identity import Position
 from replog.metadata.changes import key_of
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import position_to_message

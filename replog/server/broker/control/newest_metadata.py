@@ -12,7 +12,7 @@ import structlog
 
 from replog.common.backoff import Backoff
 from replog.errors import ReplogError
-from replog.log.directories.metadata_position import Position, read_position, write_position
+from replog.log.directories.identity import Position, read_position, write_position
 from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk
 from replog.metadata.records import position_to_message
 from replog.rpc.v1 import metadata_pb2 as pb

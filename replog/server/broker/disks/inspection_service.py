@@ -16,8 +16,8 @@ from replog.log.files.filesystem import read_exactly
 from replog.log.files.opening import open_fd
 from replog.log.formats.batch import HEADER, HEADER_SIZE, BatchHeader
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
-from replog.log.formats.digest import sealed_digest
 from replog.log.formats.segment_file import MAX_HEADERS, read_headers
+from replog.log.indexes.index import sealed_digest
 from replog.log.segment import Segment
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords

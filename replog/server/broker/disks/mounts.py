@@ -9,8 +9,8 @@ from pathlib import Path
 import structlog
 
 from replog.errors import ErrorCode
+from replog.log.directories.identity import META_PROPERTIES
 from replog.log.directories.log_manager import LogManager
-from replog.log.directories.meta_properties import META_PROPERTIES
 from replog.metadata.image import MetadataImage
 from replog.topic import TopicPartition
 

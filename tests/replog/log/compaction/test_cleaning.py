@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.compaction.cleaning import CleanTask, find_cleanable
-from replog.log.compaction.offset_map import SLOT_BYTES, OffsetMap
+from replog.log.compaction.rewriting import SLOT_BYTES, OffsetMap
 from replog.log.errors import CorruptRecord, LogUncleanable
 from replog.log.formats.batch import DELETE_HORIZON, HEADER_SIZE
 from replog.log.log import Log

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.compaction.cleaning import Cleaning, CleanTask, find_cleanable
-from replog.log.compaction.offset_map import SLOT_BYTES
+from replog.log.compaction.rewriting import SLOT_BYTES
 from replog.log.formats.batch import CONTROL, parse_header
 from replog.log.formats.records import iterate_records
 from replog.log.log import Log

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replog.log.compaction import cleaning as cleaning_module
-from replog.log.compaction.offset_map import GONE, LATEST, Fates, OffsetMap
+from replog.log.compaction.rewriting import GONE, LATEST, Fates, OffsetMap
 from replog.log.formats.batch import parse_header
 from replog.log.log import Log
 from tests.replog.fuzz.targets import with_crc

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from replog.log.compaction.cleaning import find_cleanable
-from replog.log.compaction.offset_map import SLOT_BYTES
+from replog.log.compaction.rewriting import SLOT_BYTES
 from replog.log.formats.batch import HEADER_SIZE, iterate_batches
 from replog.log.formats.records import LogRecord, iterate_records
 from replog.log.log import Log

@@ -1,7 +1,7 @@
 import pytest
 
 from replog.errors import ReplogError
-from replog.log.directories.metadata_position import METADATA_POSITION, Position, read_position, write_position
+from replog.log.directories.identity import METADATA_POSITION, Position, read_position, write_position
 
 POSITION = Position("cluster", b"\x01\xff" * 8, 2**62)
 

@@ -9,9 +9,14 @@ from threading import Thread
 import pytest
 
 from replog.errors import ReplogError
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
-from replog.log.directories.meta_properties import META_PROPERTIES
-from replog.log.directories.metadata_position import METADATA_POSITION, Position, read_position, write_position
+from replog.log.directories.identity import (
+    CLEAN_SHUTDOWN,
+    META_PROPERTIES,
+    METADATA_POSITION,
+    Position,
+    read_position,
+    write_position,
+)
 from replog.log.directories.partition_metadata import PARTITION_METADATA
 from replog.log.errors import is_of_the_disk
 from replog.log.files.filesystem import open_plain

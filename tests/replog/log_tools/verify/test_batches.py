@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log_tools.verify import segment
 from tests.damage.vocabulary import flip, overwrite, seal
 from tests.replog.log.batches import leader_batch

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from replog.errors import ReplogError
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint
 from replog.log_tools.verify.paths import is_partition, verify

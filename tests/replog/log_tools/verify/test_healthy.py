@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log.formats.batch import HEADER_SIZE
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, OffsetCheckpoint
 from replog.log.indexes.transaction_index import TransactionIndex

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.log.directories.clean_shutdown import CLEAN_SHUTDOWN
+from replog.log.directories.identity import CLEAN_SHUTDOWN
 from replog.log_tools.checker.findings import MAX_OF_A_KIND, Kind, capped
 from tests.replog.log_tools.verify.directories import faults, file, findings_in, notes
 

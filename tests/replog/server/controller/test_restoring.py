@@ -11,9 +11,7 @@ from replog.cli import controller as commands
 from replog.cli.log import survey as print_survey
 from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
-from replog.log.directories.clean_shutdown import write_marker
-from replog.log.directories.meta_properties import verify_or_create
-from replog.log.directories.metadata_position import Position, write_position
+from replog.log.directories.identity import Position, verify_or_create, write_marker, write_position
 from replog.log.directories.partition_metadata import write_topic_id
 from replog.rpc.transports import H2Transport
 from replog.server.clock import SystemClock

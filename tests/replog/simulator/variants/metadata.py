@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Set
 from replog.config.settings import Settings
 from replog.controller.cluster_state import ClusterState
 from replog.controller.restoration import Held, Restored, restored
-from replog.log.directories.metadata_position import Position
+from replog.log.directories.identity import Position
 from replog.metadata.image import MetadataImage
 from replog.rpc.v1.etcd_pb2 import Compare
 from replog.server.broker.control import controller_link

@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
-import replog.log.directories.clean_shutdown
+import replog.log.directories.identity
 import replog.log.directories.log_directory
 import replog.log.recovery
 from follower.partition_follower import PartitionFollower
 from replog.log.compaction import rewriting
 from replog.log.compaction.rewriting import Compaction
-from replog.log.directories.clean_shutdown import CleanStop
+from replog.log.directories.identity import CleanStop
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.durable import DurableLog
 from replog.log.epochs import LeaderEpochCache
@@ -64,7 +64,7 @@ def _start_over_without_high_watermarks(self: LogDirectory, *arguments: Any) -> 
 def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, CleanStop]:
     clean, stop = _take_marker(directory, log_dirs)
     if clean:
-        replog.log.directories.clean_shutdown.write_marker(directory, stop.broker_epoch, log_dirs, stop.incarnation_id)
+        replog.log.directories.identity.write_marker(directory, stop.broker_epoch, log_dirs, stop.incarnation_id)
     return clean, stop
 
 

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replog.common.backoff import Backoff
-from replog.log.directories.metadata_position import Position, read_position, write_position
+from replog.log.directories.identity import Position, read_position, write_position
 from replog.log.errors import LogStorageError, NoRoom
 from replog.server.broker.control import newest_metadata
 from replog.server.broker.control.newest_metadata import NewestMetadata

@@ -14,7 +14,7 @@ import pytest
 
 from replog.errors import ErrorCode
 from replog.log.directories.changes import LogChange
-from replog.log.directories.metadata_position import read_position
+from replog.log.directories.identity import read_position
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import record_of

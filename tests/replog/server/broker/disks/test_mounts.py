@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from replog.errors import ReplogError
-from replog.log.directories.meta_properties import META_PROPERTIES
+from replog.log.directories.identity import META_PROPERTIES
 from replog.server.broker.disks.mounts import check_known
 from replog.topic import TopicPartition
 
