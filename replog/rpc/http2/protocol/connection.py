@@ -3,13 +3,12 @@
 No socket, clock or loop. A shell does, for each read: `receive`, handle the events, write `to_send`, handle `events`;
 and after calls: write `to_send`, handle `events`."""
 
-from collections.abc import Collection
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol.bounds import Bounds
-from replog.rpc.http2.protocol.events import Event, Failed
-from replog.rpc.http2.protocol.fields import FieldList
+from replog.rpc.http2.protocol.events import Event, Failed, FieldList
 from replog.rpc.http2.protocol.frames import (
     MAX_STREAM,
     PING,
@@ -22,10 +21,9 @@ from replog.rpc.http2.protocol.frames import (
 from replog.rpc.http2.protocol.hpack import NO_TABLE, encode_fields
 from replog.rpc.http2.protocol.receiver import DRAIN_DATA, PING_DATA, Receiver
 from replog.rpc.http2.protocol.stream import HALF_CLOSED_LOCAL, LOCAL_END, NEXT
-from replog.rpc.http2.protocol.streams import Streams
 
 
-class Connection(Streams):
+class Connection(Receiver):
     """Streams are known by their number. A call for a stream that is gone does nothing: its event was on the way."""
 
     def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
@@ -35,10 +33,7 @@ class Connection(Streams):
         self.to_send = self.outflow.to_send
         self.send_message, self.waiting = self.outflow.send_message, self.outflow.waiting
         self.consumed, self.holdings = self.inflow.consumed, self.inflow.holdings
-        self._receiver = Receiver(self)
-        self._feed = self._receiver.frames.feed
-        self.place = self._receiver.place
-        self.places: Collection[int] = self.inflow.places  # streams whose message may have a `place`
+        self.places = self.inflow.places  # the streams whose message may have a `place`
         self._preface = PREFACE if side == "server" else b""  # the rest of it that has yet to arrive
         self._table = NO_TABLE  # sent before the first header block
         self._failed = False
@@ -49,34 +44,31 @@ class Connection(Streams):
         """Handle `data`. Never raises for what a peer sends: a wrong connection is a last event, `Failed`.
 
         Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods."""
-        if not self._failed:
-            self.now_ms = self.inflow.now_ms = now_ms
-            try:
-                self._feed(self._after_preface(data) if self._preface else data)
-            except ConnectionFailure as failure:
-                self._fails(failure)
-        return self.events()
+        return self._handle(self._feed, data, now_ms)
 
     def landed(self, size: int, now_ms: int) -> list[Event]:
         """Handle `size` bytes that have been put into `place`, as `receive` does."""
-        self.now_ms = self.inflow.now_ms = now_ms
-        try:
-            self._receiver.landed(size)
-        except ConnectionFailure as failure:
-            self._fails(failure)
+        return self._handle(self.place_filled, size, now_ms)
+
+    def _handle(self, handle: Callable[[Any], None], arrived: Buffer | int, now_ms: int) -> list[Event]:
+        if not self._failed:
+            self.now_ms = self.inflow.now_ms = now_ms
+            try:
+                handle(arrived)
+            except ConnectionFailure as failure:
+                self._failed = True
+                self.fail(failure)
+                self.emit(Failed(failure.code, failure.text))
         return self.events()
 
-    def _fails(self, failure: ConnectionFailure) -> None:
-        self._failed = True
-        self.fail(failure)
-        self.emit(Failed(failure.code, failure.text))
-
-    def _after_preface(self, data: Buffer) -> Buffer:
-        begin = bytes(data[: len(self._preface)])
-        if not self._preface.startswith(begin):
-            raise ConnectionFailure(PROTOCOL_ERROR, f"this port speaks HTTP/2 (gRPC); a peer began with {begin!r}")
-        self._preface = self._preface[len(begin) :]
-        return data[len(begin) :]
+    def _feed(self, data: Buffer) -> None:
+        if self._preface:
+            begin = bytes(data[: len(self._preface)])
+            if not self._preface.startswith(begin):
+                raise ConnectionFailure(PROTOCOL_ERROR, f"this port speaks HTTP/2 (gRPC); a peer began with {begin!r}")
+            self._preface = self._preface[len(begin) :]
+            data = data[len(begin) :]
+        self.frames.feed(data)
 
     @property
     def has_to_send(self) -> bool:

@@ -1,6 +1,9 @@
 """The events that a connection reports to its shell. Header lists are in the order of the wire, names in lower case."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
+
+FieldList = Sequence[tuple[bytes, bytes]]
 
 
 class Headers(NamedTuple):

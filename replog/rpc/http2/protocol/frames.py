@@ -119,7 +119,6 @@ class FrameReader:
 
     def __init__(self, handler: FrameHandler, max_frame: int, max_header_block: int, max_continuations: int) -> None:
         self._handler = handler
-        self._on_data = handler.on_data
         self._max_frame = max_frame
         self._max_header_block = max_header_block
         self._max_continuations = max_continuations
@@ -151,11 +150,7 @@ class FrameReader:
                 start = position + HEADER_BYTES
                 position = start + length
                 if position <= end:
-                    payload = data[start:position]
-                    if kind == DATA:
-                        self._on_data(stream, flags, payload)
-                    else:
-                        self._pass_on(kind, flags, stream, payload)
+                    self._pass_on(kind, flags, stream, data[start:position])
                 else:
                     position = start
                     self._begin(data[start - HEADER_BYTES : start], length, kind, flags, stream)
@@ -207,14 +202,13 @@ class FrameReader:
         if len(begun) == HEADER_BYTES + length:
             payload = bytes(begun[HEADER_BYTES:])
             begun.clear()
-            if kind == DATA:
-                self._on_data(stream, flags, payload)
-            else:
-                self._pass_on(kind, flags, stream, payload)
+            self._pass_on(kind, flags, stream, payload)
         return len(piece)
 
     def _pass_on(self, kind: int, flags: int, stream: int, payload: Buffer) -> None:
-        if kind == HEADERS:
+        if kind == DATA:
+            self._handler.on_data(stream, flags, payload)
+        elif kind == HEADERS:
             self._on_headers(flags, stream, payload)
         elif kind == CONTINUATION:
             self._on_continuation(flags, stream, payload)

@@ -1,11 +1,11 @@
 """Handles each frame of the peer (RFC 9113 5 and 6)."""
 
 from collections.abc import Callable
+from typing import Literal
 
 from replog.log.offsets import Buffer
-from replog.rpc.http2.protocol.bounds import Meter
-from replog.rpc.http2.protocol.events import Ended, GoAway, Headers, Message, Pong, Reset, Trailers
-from replog.rpc.http2.protocol.fields import REQUEST, RESPONSE, TRAILERS, Wanted
+from replog.rpc.http2.protocol.bounds import Bounds, Meter
+from replog.rpc.http2.protocol.events import Ended, GoAway, Headers, Pong, Reset, Trailers
 from replog.rpc.http2.protocol.frames import (
     ACK,
     DATA,
@@ -34,7 +34,7 @@ from replog.rpc.http2.protocol.frames import (
     parse_settings,
     unpadded,
 )
-from replog.rpc.http2.protocol.hpack import HeaderDecoder
+from replog.rpc.http2.protocol.hpack import REQUEST, RESPONSE, TRAILERS, HeaderDecoder, Wanted
 from replog.rpc.http2.protocol.outflow import MAX_SENT_FRAME
 from replog.rpc.http2.protocol.partial import LITTLE
 from replog.rpc.http2.protocol.stream import (
@@ -51,22 +51,16 @@ from replog.rpc.http2.protocol.stream import (
 )
 from replog.rpc.http2.protocol.streams import Streams
 
-_new = tuple.__new__  # a named tuple's own takes two calls
 PING_DATA, DRAIN_DATA = b"replog-p", b"replog-d"  # the keepalive's, and that of the one behind a GOAWAY
 _SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 _OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM)
 
 
-class Receiver:
-    """Handles the frames of one connection. Every method may raise ConnectionFailure."""
+class Receiver(Streams):
+    """The part of a `Connection` that handles frames. Every method may raise ConnectionFailure."""
 
-    def __init__(self, streams: Streams) -> None:
-        self._streams = streams
-        self._open = streams.streams
-        self._inflow = streams.inflow
-        self._outflow = streams.outflow
-        self._emit = streams.emit
-        bounds = self._bounds = streams.bounds
+    def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
+        super().__init__(side, bounds)
         self.frames = FrameReader(self, bounds.max_frame, bounds.header_block, bounds.continuations)
         self._decoder = HeaderDecoder(bounds)
         self._data_number = self._data_flags = self._data_size = 0  # the last DATA frame's, which may come in pieces
@@ -99,20 +93,12 @@ class Receiver:
     # -- DATA
 
     def on_data(self, number: int, flags: int, payload: Buffer) -> None:
-        stream = self._open.get(number)
-        if stream is not None and flags <= END_STREAM:
-            message = self._inflow.take_whole(stream, payload)
-            if message is not None:
-                self._emit(_new(Message, (number, message)))
-                if flags & END_STREAM:
-                    self._end(stream)
-                return
         stream = self._data_begins(number, len(payload))
         if flags & PADDED:
             whole = len(payload)
             payload = unpadded(flags, payload)  # wrong padding ends the connection, even on a stream that is gone
             if stream is not None:
-                self._inflow.padding(stream, whole - len(payload))
+                self.inflow.padding(stream, whole - len(payload))
         self._data(stream, flags, payload, True)
 
     def on_data_begins(self, number: int, flags: int, length: int) -> None:
@@ -120,11 +106,11 @@ class Receiver:
         self._data_flags = flags
 
     def on_data_piece(self, piece: Buffer, last: bool) -> None:
-        self._data(self._open.get(self._data_number), self._data_flags, piece, last)
+        self._data(self.streams.get(self._data_number), self._data_flags, piece, last)
 
     def place(self) -> memoryview | None:
         """Return the place for the next bytes, instead of `feed`: in the message that they should belong to."""
-        stream, frames = self._open.get(self._data_number), self.frames
+        stream, frames = self.streams.get(self._data_number), self.frames
         if stream is None or stream.partial is None or stream.content_left is not None:
             return None
         if frames.data_left:
@@ -133,9 +119,9 @@ class Receiver:
             return None
         return stream.partial.place(self._data_size, begins=True)  # most often a frame is as large as the one before
 
-    def landed(self, size: int) -> None:
+    def place_filled(self, size: int) -> None:
         """Handle `size` bytes that have been put into the last `place`."""
-        frames, stream = self.frames, self._open[self._data_number]
+        frames, stream = self.frames, self.streams[self._data_number]
         partial = stream.partial
         assert partial is not None
         begins = not frames.data_left
@@ -143,12 +129,12 @@ class Receiver:
             header = partial.give_back(size)
             size -= len(header)
             frames.feed(header)
-            if not frames.data_left or self._open.get(self._data_number) is not stream:
+            if not frames.data_left or self.streams.get(self._data_number) is not stream:
                 frames.feed(partial.landed(0, size))  # the frame is not the expected one
                 return
         here = min(size, frames.data_left, partial.missing)
         frames.data_left -= here
-        behind = self._inflow.landed(stream, here, size - here)
+        behind = self.inflow.landed(stream, here, size - here)
         if not frames.data_left:
             self._data_ends(stream, self._data_flags)
         if behind:
@@ -159,11 +145,11 @@ class Receiver:
         self._data_number, self._data_size = number, size
         stream = self._taker(number, DATA, "DATA")
         if stream is None:
-            self._inflow.arrives(None, size)
+            self.inflow.arrives(None, size)
             if not size:
-                self._empty.count(self._streams.now_ms)
+                self._empty.count(self.now_ms)
             return None
-        if not self._inflow.arrives(stream, size):
+        if not self.inflow.arrives(stream, size):
             self._break_off(stream, FLOW_CONTROL_ERROR, f"{size} bytes of DATA are more than the stream's window has")
             return None
         if stream.reading == AWAIT_HEADERS:
@@ -178,16 +164,16 @@ class Receiver:
                 self._break_off(stream, PROTOCOL_ERROR, "more DATA came than content-length said")
                 stream = None
         if stream is not None:
-            self._inflow.take_in(stream, payload)
+            self.inflow.take_in(stream, payload)
         if not last:
             return
         self._data_ends(stream, flags)
         if not (payload or flags & END_STREAM or stream is None):
-            self._empty.count(self._streams.now_ms)
+            self._empty.count(self.now_ms)
 
     def _data_ends(self, stream: Stream | None, flags: int) -> None:
-        self._inflow.frame_done()
-        if flags & END_STREAM and stream is not None and stream.number in self._open:
+        self.inflow.frame_done()
+        if flags & END_STREAM and stream is not None and stream.number in self.streams:
             self._end(stream)
 
     def _end(self, stream: Stream) -> None:
@@ -195,18 +181,18 @@ class Receiver:
         if stream.content_left:
             self._break_off(stream, PROTOCOL_ERROR, "less DATA came than content-length said")
             return
-        if self._inflow.ended(stream):
-            self._emit(Ended(stream.number))
-        self._streams.peer_ends(stream)
+        if self.inflow.ended(stream):
+            self.emit(Ended(stream.number))
+        self.peer_ends(stream)
 
     # -- headers
 
     def on_block(self, number: int, flags: int, block: bytes) -> None:
-        streams, end = self._streams, bool(flags & END_STREAM)
-        if not streams.client and number > streams.last_peer and number % 2:
+        end = bool(flags & END_STREAM)
+        if not self.client and number > self.last_peer and number % 2:
             self._on_call(number, block, end)
             return
-        stream = self._open.get(number)
+        stream = self.streams.get(number)
         awaited = stream is not None and stream.reading == AWAIT_HEADERS
         decoded = self._decoder.decode(block, RESPONSE if awaited else TRAILERS)
         stream = self._taker(number, HEADERS, "HEADERS")
@@ -218,56 +204,57 @@ class Receiver:
             self._on_answer(stream, decoded.fields, decoded.wanted, end)
         elif not end:
             self._break_off(stream, PROTOCOL_ERROR, "trailers do not end the stream")
-        elif not streams.client:
+        elif not self.client:
             self._end(stream)
         elif stream.content_left:
             self._break_off(stream, PROTOCOL_ERROR, "less DATA came than content-length said")
         else:
-            self._inflow.ended(stream)
-            self._emit(Trailers(number, decoded.fields))
-            self._streams.peer_ends(stream)
+            self.inflow.ended(stream)
+            self.emit(Trailers(number, decoded.fields))
+            self.peer_ends(stream)
 
     def _on_call(self, number: int, block: bytes, end: bool) -> None:
-        streams = self._streams
         decoded = self._decoder.decode(block, REQUEST)
-        streams.last_peer = number
-        if number > streams.last_taken:  # the client knows of the GOAWAY, and that it was not handled
-            self._ignored.count(self._streams.now_ms)
-        elif len(self._open) >= self._bounds.max_streams:
-            self._refusals.count(self._streams.now_ms)
-            streams.write_reset(number, REFUSED_STREAM)
+        self.last_peer = number
+        if number > self.last_taken:  # the client knows of the GOAWAY, and that it was not handled
+            self._ignored.count(self.now_ms)
+        elif len(self.streams) >= self.bounds.max_streams:
+            self._refusals.count(self.now_ms)
+            self.write_reset(number, REFUSED_STREAM)
         elif decoded.code or (end and decoded.wanted.content_length):
-            self._resets.count(self._streams.now_ms)
-            streams.write_reset(number, decoded.code or PROTOCOL_ERROR)
+            self._resets.count(self.now_ms)
+            self.write_reset(number, decoded.code or PROTOCOL_ERROR)
         else:
-            stream = streams.begin(number)
+            stream = self.begin(number)
             stream.has_headers(decoded.wanted)
             if end:
                 stream.remote_end()
-            self._emit(Headers(number, decoded.fields, end))
+            self.emit(Headers(number, decoded.fields, end))
 
     def _on_answer(self, stream: Stream, fields: list[tuple[bytes, bytes]], wanted: Wanted, end: bool) -> None:
         if end and (wanted.informational or wanted.content_length):
             self._break_off(stream, PROTOCOL_ERROR, "an answer ends before it is complete")
             return
         if wanted.informational:
-            self._ignored.count(self._streams.now_ms)
+            self._ignored.count(self.now_ms)
             return
         stream.has_headers(wanted)
-        self._emit(Headers(stream.number, fields, end))
+        self.emit(Headers(stream.number, fields, end))
         if end:
-            self._streams.peer_ends(stream)
+            self.peer_ends(stream)
 
     # -- streams that end
 
     def _break_off(self, stream: Stream, code: int, text: str) -> None:
-        self._resets.count(self._streams.now_ms)
-        self._streams.break_off(stream, code, text)
+        """Reset a stream for a fault of the peer."""
+        self._resets.count(self.now_ms)
+        self.emit(Reset(stream.number, code, text))
+        self.reset_stream(stream, code)
 
     def _taker(self, number: int, kind: int, name: str) -> Stream | None:
         """Return the stream if it takes a frame of this kind now; otherwise do what `REACTIONS` says."""
-        stream = self._open.get(number)
-        state = self._streams.state_of(number) if stream is None else stream.state
+        stream = self.streams.get(number)
+        state = self.state_of(number) if stream is None else stream.state
         reaction = REACTIONS[kind][state]
         if reaction == HANDLE:
             return stream
@@ -279,20 +266,20 @@ class Receiver:
             assert stream is not None
             self._break_off(stream, STREAM_CLOSED, f"{name} came after the end of the stream")
         elif reaction == RESET_AGAIN:
-            self._resets.count(self._streams.now_ms)
-            self._streams.write_reset(number, STREAM_CLOSED)
+            self._resets.count(self.now_ms)
+            self.write_reset(number, STREAM_CLOSED)
         return None
 
     def _on_reset(self, flags: int, number: int, payload: Buffer) -> None:
         stream = self._taker(number, RST_STREAM, "RST_STREAM")
         if stream is None:
-            self._ignored.count(self._streams.now_ms)
+            self._ignored.count(self.now_ms)
             return
-        if not self._streams.client:
-            self._resets.count(self._streams.now_ms)
-        self._emit(Reset(number, int.from_bytes(payload, "big"), ""))
-        self._streams.remember_reset(number, RESET_RECEIVED)
-        self._streams.close(stream, True)
+        if not self.client:
+            self._resets.count(self.now_ms)
+        self.emit(Reset(number, int.from_bytes(payload, "big"), ""))
+        self.remember_reset(number, RESET_RECEIVED)
+        self.close(stream, True)
 
     # -- the connection itself
 
@@ -300,60 +287,60 @@ class Receiver:
         if flags & ACK:
             if payload:
                 raise ConnectionFailure(FRAME_SIZE_ERROR, "an acknowledgement of SETTINGS has a payload")
-            self._ignored.count(self._streams.now_ms)
+            self._ignored.count(self.now_ms)
             return
-        self._settings.count(self._streams.now_ms)
-        settings = dict(parse_settings(payload, self._streams.client))
+        self._settings.count(self.now_ms)
+        settings = dict(parse_settings(payload, self.client))
         if MAX_FRAME_SIZE in settings:
-            self._outflow.max_frame = min(settings[MAX_FRAME_SIZE], MAX_SENT_FRAME)
+            self.outflow.max_frame = min(settings[MAX_FRAME_SIZE], MAX_SENT_FRAME)
         if INITIAL_WINDOW_SIZE in settings:
-            self._outflow.initial_window_becomes(settings[INITIAL_WINDOW_SIZE])
+            self.outflow.initial_window_becomes(settings[INITIAL_WINDOW_SIZE])
         if MAX_CONCURRENT_STREAMS in settings or not self._has_settings:
-            self._streams.allowed = settings.get(MAX_CONCURRENT_STREAMS, MAX_STREAM)
-            self._streams.may_open()
+            self.allowed = settings.get(MAX_CONCURRENT_STREAMS, MAX_STREAM)
+            self.may_open()
         self._has_settings = True
-        self._streams.write(frame(SETTINGS, ACK, 0))
+        self.write(frame(SETTINGS, ACK, 0))
 
     def _on_ping(self, flags: int, number: int, payload: Buffer) -> None:
         if not flags & ACK:
-            self._pings.count(self._streams.now_ms)
-            self._streams.write(frame(PING, ACK, 0, bytes(payload)))
+            self._pings.count(self.now_ms)
+            self.write(frame(PING, ACK, 0, bytes(payload)))
         elif payload == PING_DATA:
-            self._emit(Pong())
-        elif payload == DRAIN_DATA and self._streams.last_taken == MAX_STREAM and not self._streams.usable:
-            self._streams.write_go_away(self._streams.last_peer, 0, "")
+            self.emit(Pong())
+        elif payload == DRAIN_DATA and self.last_taken == MAX_STREAM and not self.usable:
+            self.write_go_away(self.last_peer, 0, "")
 
     def _on_go_away(self, flags: int, number: int, payload: Buffer) -> None:
         if len(payload) < 8:
             raise ConnectionFailure(FRAME_SIZE_ERROR, f"GOAWAY has {len(payload)} bytes; at least 8 are needed")
-        self._ignored.count(self._streams.now_ms)
+        self._ignored.count(self.now_ms)
         last, code = int.from_bytes(payload[:4], "big") & MAX_STREAM, int.from_bytes(payload[4:8], "big")
-        self._streams.usable = False
-        self._emit(GoAway(last, code, bytes(payload[8:1008]).decode("utf-8", "replace")))
-        self._streams.may_be_drained()
-        if self._streams.client:
-            for stream in [stream for stream in self._open.values() if stream.number > last]:
-                self._emit(Reset(stream.number, REFUSED_STREAM, ""))
-                self._streams.remember_reset(stream.number, RESET_SENT)
-                self._streams.close(stream, True)
+        self.usable = False
+        self.emit(GoAway(last, code, bytes(payload[8:1008]).decode("utf-8", "replace")))
+        self.may_be_drained()
+        if self.client:
+            for stream in [stream for stream in self.streams.values() if stream.number > last]:
+                self.emit(Reset(stream.number, REFUSED_STREAM, ""))
+                self.remember_reset(stream.number, RESET_SENT)
+                self.close(stream, True)
 
     # -- other frames
 
     def _on_window_update(self, flags: int, number: int, payload: Buffer) -> None:
-        self._updates.count(self._streams.now_ms)
+        self._updates.count(self.now_ms)
         increment = int.from_bytes(payload, "big") & MAX_STREAM
         if not number:
             if not increment:
                 raise ConnectionFailure(PROTOCOL_ERROR, "WINDOW_UPDATE of the connection by 0")
-            self._outflow.window_grows(None, increment)
+            self.outflow.window_grows(None, increment)
         elif (stream := self._taker(number, WINDOW_UPDATE, "WINDOW_UPDATE")) is not None:
             if not increment:
                 self._break_off(stream, PROTOCOL_ERROR, "WINDOW_UPDATE by 0")
-            elif not self._outflow.window_grows(stream, increment):
+            elif not self.outflow.window_grows(stream, increment):
                 self._break_off(stream, FLOW_CONTROL_ERROR, "WINDOW_UPDATE makes the window too large")
 
     def _on_push_promise(self, flags: int, number: int, payload: Buffer) -> None:
         raise ConnectionFailure(PROTOCOL_ERROR, "PUSH_PROMISE came, and nobody pushes here")
 
     def _on_ignored(self, flags: int, number: int, payload: Buffer) -> None:
-        self._ignored.count(self._streams.now_ms)
+        self._ignored.count(self.now_ms)

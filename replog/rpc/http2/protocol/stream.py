@@ -14,10 +14,11 @@ RST_STREAM leads from each of them, IDLE excepted, to RESET_SENT or RESET_RECEIV
 tells them apart by what late frames do: `REACTIONS`."""
 
 from collections import deque
+from dataclasses import dataclass, field
 
 from replog.log.offsets import Buffer
-from replog.rpc.http2.protocol.fields import Wanted
 from replog.rpc.http2.protocol.frames import DATA, HEADERS, RST_STREAM, WINDOW_UPDATE
+from replog.rpc.http2.protocol.hpack import Wanted
 from replog.rpc.http2.protocol.partial import Partial
 
 IDLE, OPEN, HALF_CLOSED_LOCAL, HALF_CLOSED_REMOTE, CLOSED, RESET_SENT, RESET_RECEIVED = range(7)
@@ -42,36 +43,31 @@ REACTIONS = {DATA: _MORE, HEADERS: _MORE, RST_STREAM: _REST, WINDOW_UPDATE: _RES
 AWAIT_HEADERS, CUT_MESSAGES, COUNT_LENGTH, DROP = range(4)
 
 
+@dataclass(slots=True, eq=False)
 class Stream:
     """One stream. It counts bytes on the wire: messages with their prefixes, padding."""
 
-    __slots__ = (
-        *("admitted", "compressed", "content_left", "ending", "held", "number", "partial", "prefix", "queue", "queued"),
-        *("reading", "room", "send_window", "since_ms", "state", "trailers", "turn", "untaken", "untaken_bytes"),
-    )
-
-    def __init__(self, number: int, send_window: int, room: int) -> None:
-        self.number = number
-        self.state = OPEN
-        # received
-        self.reading = AWAIT_HEADERS  # a request's, or its answer's
-        self.room = room  # the peer may still send so much
-        self.held = 0  # received bytes for which no credit was given
-        self.since_ms = 0  # the oldest of them arrived then, or the last message was taken, if that is later
-        self.untaken = 0  # whole messages that wait for their reader
-        self.untaken_bytes = 0  # their bytes; all other held bytes are of a message that is not whole
-        self.prefix = b""  # a message's, not whole
-        self.partial: Partial | None = None  # the message that arrives
-        self.admitted = False  # a message larger than the window has its place in memory, and may be sent
-        self.compressed = False  # the peer said that messages are, in a way unknown here
-        self.content_left: int | None = None  # bytes that its content-length announced
-        # sent
-        self.send_window = send_window
-        self.queue: deque[Buffer] = deque()
-        self.queued = 0  # bytes in it
-        self.turn = False  # it waits for its turn to send
-        self.ending = False  # END_STREAM follows the queue
-        self.trailers: bytes | None = None  # this header block and END_STREAM follow the queue
+    number: int
+    send_window: int
+    room: int  # the peer may still send so much
+    state: int = OPEN
+    # received
+    reading: int = AWAIT_HEADERS  # a request's, or its answer's
+    held: int = 0  # received bytes for which no credit was given
+    since_ms: int = 0  # the oldest of them arrived then, or the last message was taken, if that is later
+    untaken: int = 0  # whole messages that wait for their reader
+    untaken_bytes: int = 0  # their bytes; all other held bytes are of a message that is not whole
+    prefix: bytes = b""  # a message's, not whole
+    partial: Partial | None = None  # the message that arrives
+    admitted: bool = False  # a message larger than the window has its place in memory, and may be sent
+    compressed: bool = False  # the peer said that messages are, in a way unknown here
+    content_left: int | None = None  # bytes that its content-length announced
+    # sent
+    queue: deque[Buffer] = field(default_factory=deque)
+    queued: int = 0  # bytes in it
+    turn: bool = False  # it waits for its turn to send
+    ending: bool = False  # END_STREAM follows the queue
+    trailers: bytes | None = None  # this header block and END_STREAM follow the queue
 
     def has_headers(self, wanted: Wanted) -> None:
         """Note the headers of the request, or of its answer."""

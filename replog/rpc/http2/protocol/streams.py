@@ -3,7 +3,7 @@
 from typing import Literal
 
 from replog.rpc.http2.protocol.bounds import Bounds
-from replog.rpc.http2.protocol.events import Drained, Event, Opened, Reset
+from replog.rpc.http2.protocol.events import Drained, Event, Opened
 from replog.rpc.http2.protocol.frames import (
     ENABLE_PUSH,
     GOAWAY,
@@ -28,7 +28,7 @@ _REMEMBERED = 5000  # reset streams, at least: frames for them may still be on t
 
 
 class Streams:
-    """The part of a `Connection` that its parts know."""
+    """The part of a `Connection` that knows its streams."""
 
     def __init__(self, side: Literal["client", "server"], bounds: Bounds) -> None:
         self.client = side == "client"
@@ -39,7 +39,7 @@ class Streams:
         self.streams: dict[int, Stream] = {}
         self.outflow = Outflow(self.streams, self.emit, self._sent_end)
         self.write = self.outflow.write
-        self.write((PREFACE if self.client else b"") + frame(SETTINGS, 0, 0, self._settings()))
+        self.write((PREFACE if self.client else b"") + frame(SETTINGS, 0, 0, self._own_settings()))
         self.inflow = Inflow(bounds, self.streams, self.emit, self.write)
         self.next_number = 1  # a client's next stream
         self.last_peer = 0  # the client's newest stream, at a server
@@ -50,7 +50,7 @@ class Streams:
         self._reset: dict[int, int] = {}  # streams that were reset lately: RESET_SENT or RESET_RECEIVED
         self._reset_before: dict[int, int] = {}  # the older ones
 
-    def _settings(self) -> bytes:
+    def _own_settings(self) -> bytes:
         bounds = self.bounds
         own = {ENABLE_PUSH: 0} if self.client else {MAX_CONCURRENT_STREAMS: bounds.max_streams}
         sizes = {INITIAL_WINDOW_SIZE: bounds.window, MAX_FRAME_SIZE: bounds.max_frame}
@@ -102,11 +102,6 @@ class Streams:
     def reset_stream(self, stream: Stream, code: int) -> None:
         self.write_reset(stream.number, code)
         self.close(stream, True)
-
-    def break_off(self, stream: Stream, code: int, text: str) -> None:
-        """Reset a stream for a fault of the peer."""
-        self.emit(Reset(stream.number, code, text))
-        self.reset_stream(stream, code)
 
     def write_reset(self, number: int, code: int) -> None:
         self.write(reset_frame(number, code))

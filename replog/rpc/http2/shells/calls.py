@@ -9,7 +9,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from google.rpc import code_pb2
 
-from replog.rpc.http2.protocol.fields import FieldList
+from replog.rpc.http2.protocol.events import FieldList
 from replog.rpc.status import DETAILS_KEY, CallStatus
 
 CONTENT_TYPE = (b"content-type", b"application/grpc")

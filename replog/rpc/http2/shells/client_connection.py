@@ -13,7 +13,6 @@ from replog.rpc import forks
 from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
-from replog.rpc.http2.protocol.fields import FieldList
 from replog.rpc.http2.protocol.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
 from replog.rpc.http2.shells.calls import parse_answer, parse_trailers
 from replog.rpc.http2.shells.message_stream import MessageStream
@@ -97,7 +96,7 @@ class ClientConnection(SocketConnection):
                 raise
         return self.usable
 
-    def open(self, headers: FieldList) -> MessageStream:
+    def open(self, headers: events.FieldList) -> MessageStream:
         """Open a call, while there is a place."""
         stream_id = self.http2.open(headers)
         stream = self.streams[stream_id] = MessageStream(self.http2, stream_id, self.write_soon)

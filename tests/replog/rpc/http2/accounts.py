@@ -9,7 +9,7 @@ def missing(stream: Stream) -> int:
 
 
 def check_accounts(connection: Connection) -> None:
-    inflow, outflow, receiver = connection.inflow, connection.outflow, connection._receiver
+    inflow, outflow = connection.inflow, connection.outflow
     streams = connection.streams.values()
     late = inflow._late.values()
     held = sum(stream.held for stream in streams) + sum(size for _, size in late)
@@ -27,8 +27,8 @@ def check_accounts(connection: Connection) -> None:
             assert stream.partial.reserved == max(0, memory - (stream.held - stream.untaken_bytes))
             assert stream.partial.reserved <= 8 * begun, "much memory for what has come"
         if stream.reading != DROP:
-            if stream.number == receiver._data_number:
-                begun += receiver.frames.data_left
+            if stream.number == connection._data_number:
+                begun += connection.frames.data_left
             assert stream.held == stream.untaken_bytes + begun, "what a stream holds is its messages"
         if stream.number in inflow._waiting:
             assert stream.partial is not None

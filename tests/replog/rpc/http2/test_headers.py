@@ -4,7 +4,7 @@ from hpack import Decoder, Encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replog.rpc.http2.protocol import fields as fields_of
+from replog.rpc.http2.protocol import hpack
 from replog.rpc.http2.protocol.hpack import HeaderDecoder, encode_fields
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST
 
@@ -31,21 +31,21 @@ def test_we_read_what_hpack_writes(lists, huffman, table_size):
         if turn == 3:
             encoder.header_table_size = table_size
         block = encoder.encode(fields, huffman=huffman)
-        assert decoder.decode(block, fields_of.TRAILERS).fields == fields
+        assert decoder.decode(block, hpack.TRAILERS).fields == fields
 
 
 def test_a_known_block_means_something_else_once_the_table_has_changed():
     encoder, decoder = Encoder(), HeaderDecoder(BOUNDS)
     for value in (b"1", b"2", b"1", b"2"):
         fields = [(b"x-turn", value * 70)]
-        decoder.decode(encoder.encode([(b"x-other", value), *fields]), fields_of.TRAILERS)
+        decoder.decode(encoder.encode([(b"x-other", value), *fields]), hpack.TRAILERS)
         for _ in range(2):
-            assert decoder.decode(b"\xbe", fields_of.TRAILERS).fields == list(encoder.header_table.dynamic_entries)[:1]
+            assert decoder.decode(b"\xbe", hpack.TRAILERS).fields == list(encoder.header_table.dynamic_entries)[:1]
 
 
 def test_the_same_block_is_judged_by_what_it_is_for():
     decoder = HeaderDecoder(BOUNDS)
     block = encode_fields(REQUEST)
-    assert decoder.decode(block, fields_of.REQUEST).code == 0
-    assert decoder.decode(block, fields_of.TRAILERS).code == 1
-    assert decoder.decode(block, fields_of.REQUEST).fields == REQUEST
+    assert decoder.decode(block, hpack.REQUEST).code == 0
+    assert decoder.decode(block, hpack.TRAILERS).code == 1
+    assert decoder.decode(block, hpack.REQUEST).fields == REQUEST
