@@ -28,9 +28,7 @@ from replog.client.records import encode_batch
 from replog.config.listeners import parse_address
 from replog.errors import DENIALS, ReplogError
 from replog.rpc.codec import WithRecords
-from replog.rpc.grpcio.channel import GrpcChannel
-from replog.rpc.grpcio.options import CHANNEL_OPTIONS
-from replog.rpc.grpcio.status import ENDED_EARLY
+from replog.rpc.grpcio.channel import CHANNEL_OPTIONS, ENDED_EARLY, GrpcChannel
 from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MAX_UNREAD_BYTES, MIB
 from replog.rpc.methods import Controller, Inspection, Log, Method, Replica
 from replog.rpc.transport import Stream

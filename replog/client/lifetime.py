@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 
 from replog.errors import ErrorCode
-from replog.rpc import forks
+from replog.rpc.tasks import notify_of_forks
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ class Lifetime:
         self.is_copy = False  # this process is a child, after a fork
         self._what = what
         self._ending: asyncio.Task[None] | None = None
-        forks.notify(self)
+        notify_of_forks(self)
 
     def forked(self) -> None:
         self.is_copy = True

@@ -10,8 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.grpcio.options import blocking_channel
-from replog.rpc.grpcio.status import from_rpc_error
+from replog.rpc.grpcio.channel import blocking_channel, from_rpc_error
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Method
 from replog.rpc.tls import Tls

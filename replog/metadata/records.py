@@ -14,7 +14,7 @@ from replog.log.directories.identity import Position
 from replog.metadata.changes import KINDS, Change, parse_key
 from replog.metadata.image import History
 from replog.metadata.values import BrokerRegistration, PartitionState, StandingAudit, Topic
-from replog.rpc.fields import same_fields
+from replog.rpc.codec import same_fields
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.topic import TopicPartition

@@ -4,7 +4,7 @@ A message with batches has `bytes records = 15` as its last field. It is sent as
 that field, and the payload as it is. It arrives as a head and a view of the payload. On the wire it is protobuf."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -12,13 +12,13 @@ from google.protobuf.message import DecodeError, Message
 from replog.errors import ReplogError
 from replog.log.formats.varint import read_varint, unsigned
 from replog.log.offsets import Buffer
-from replog.rpc.lists import OTHER_FIELDS, Lists, NamesTooMuch
+from replog.rpc.lists import OTHER_FIELDS, Lists, NamesTooMuch, field_value
 
 M = TypeVar("M", bound=Message)
 
 NO_LIMIT = sys.maxsize
 RECORDS_FIELD = 15
-_RECORDS_TAG = bytes([RECORDS_FIELD << 3 | 2])  # length-delimited
+RECORDS_TAG = RECORDS_FIELD << 3 | 2  # length-delimited
 
 
 class WithRecords(NamedTuple, Generic[M]):
@@ -51,7 +51,15 @@ def pieces_of(encode: Callable[[Any], bytes], message: Any) -> Sequence[Buffer]:
 def _pieces(message: "WithRecords[Message]") -> Sequence[Buffer]:
     size = sum(map(len, message.records))
     head = message.head.SerializeToString()
-    return (head + _RECORDS_TAG + unsigned(size), *message.records) if size else (head,)
+    return (head + bytes([RECORDS_TAG]) + unsigned(size), *message.records) if size else (head,)
+
+
+def same_fields(source: Any, names: Iterable[str], lists: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the fields that a message and an object of ours have under the same names; `lists` become tuples."""
+    fields = {name: getattr(source, name) for name in names}
+    for name in lists:
+        fields[name] = tuple(getattr(source, name))
+    return fields
 
 
 class RecordsDecoder(Generic[M]):
@@ -82,41 +90,20 @@ class RecordsDecoder(Generic[M]):
     def _split(self, data: bytes) -> tuple[int, int] | None:
         """Find the start of the records field and of its payload: (len, len) without one, None if it is not the last.
 
-        Raises IndexError if `data` ends inside of a number. Most numbers have one byte, and are read without a call."""
+        Raises IndexError if `data` ends inside of a number."""
         position, end, fields, records = 0, len(data), 0, 0
-        trailing = True
         while position < end:
             start = position
-            tag = data[position]
-            position += 1
-            if tag > 0x7F:
-                tag, position = read_varint(data, start)
-            wire_type = tag & 7
-            if wire_type == 2:
-                size = data[position]
-                position += 1
-                if size > 0x7F:
-                    size, position = read_varint(data, position - 1)
-                if tag >> 3 == RECORDS_FIELD:
-                    if position + size == end and trailing:
-                        return start, position
-                    trailing = False
-                    records += size
-                position += size
-            elif wire_type == 0:
-                position += 1
-                if data[position - 1] > 0x7F:
-                    _, position = read_varint(data, position - 1)
-            elif wire_type == 1:
-                position += 8
-            elif wire_type == 5:
-                position += 4
-            else:
-                raise DecodeError(f"wire type {wire_type} is not protobuf")
+            tag, position = read_varint(data, position)
+            payload, position = field_value(data, position, tag & 7)
+            if tag == RECORDS_TAG:
+                if position == end and not records:
+                    return start, payload
+                records += position - payload
             fields += 1
             if fields > self._max_fields or position - records > self._max_head:
                 raise self._too_much(data, fields)
-        return (end, end) if trailing else None
+        return None if records else (end, end)
 
     def _too_much(self, data: bytes, fields: int) -> ReplogError:
         most = f"{self._max_head} bytes besides its records"

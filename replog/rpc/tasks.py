@@ -1,4 +1,5 @@
-"""Tasks that nobody needs to wait for, and blocking work: a name server or a silent host may hold that for long."""
+"""Tasks that nobody needs to wait for, blocking work, which a name server or a silent host may hold for long, and what
+forks do to both: a child has the same sockets, and nothing runs there."""
 
 import asyncio
 import logging
@@ -7,7 +8,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -40,15 +42,32 @@ def _log_defect(task: asyncio.Task[None]) -> None:
         logger.error("%s: this goes on no more until the process is started again", task.get_name(), exc_info=defect)
 
 
+class OfOneProcess(Protocol):
+    def forked(self) -> None:
+        """Called in a child, where this is a copy."""
+
+
+_copied: WeakSet[OfOneProcess] = WeakSet()
+notify_of_forks = _copied.add
+
+
+def _in_child() -> None:
+    for thing in list(_copied):
+        thing.forked()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 class Daemons:
     """At most `count` threads. Neither a cancellation nor the end of the process, as after Ctrl-C, waits for them."""
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        self.forked()
+        notify_of_forks(self)
 
-    def _begin(self) -> None:
+    def forked(self) -> None:
         """Start without threads, also in a child process, which has none."""
         self._started = 0
         self._waiting = SimpleQueue[tuple[Future[Any], Callable[[], Any]]]()

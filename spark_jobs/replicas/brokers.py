@@ -23,8 +23,7 @@ from replog.log.files.names import DIGEST_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME
 from replog.log.formats.batch import HEADER_SIZE, BatchHeader, parse_header
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES
 from replog.log.formats.segment_file import Vanished
-from replog.rpc.grpcio.options import blocking_channel
-from replog.rpc.grpcio.status import from_rpc_error
+from replog.rpc.grpcio.channel import blocking_channel, from_rpc_error
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Inspection, Log, Method
 from replog.rpc.v1 import inspection_pb2 as pb

@@ -16,7 +16,7 @@ from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.records import audit_from_record, audit_to_record
 from replog.metadata.values import StandingAudit
-from replog.rpc.fields import same_fields
+from replog.rpc.codec import same_fields
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Inspection, LogDirs
 from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2

@@ -7,7 +7,7 @@ from replog.client.admin.calls import Calls, placed
 from replog.client.arguments import changes, texts, whole
 from replog.client.descriptions import PartitionDescription, TopicDescription
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.fields import same_fields
+from replog.rpc.codec import same_fields
 from replog.rpc.methods import Controller
 from replog.rpc.v1 import controller_pb2, log_pb2
 from replog.topic import validate_topic_name

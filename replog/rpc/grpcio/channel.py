@@ -1,4 +1,4 @@
-"""The client side of every call: `replog.rpc.transport` over grpc.aio."""
+"""The client side of every call: `replog.rpc.transport` over grpc.aio; and channels for who has no event loop."""
 
 import asyncio
 import contextlib
@@ -8,12 +8,36 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from replog.errors import ErrorCode
-from replog.rpc.grpcio.options import CHANNEL_OPTIONS, channel_credentials
-from replog.rpc.grpcio.status import from_rpc_error
+from replog.errors import ErrorCode, ReplogError
+from replog.rpc.limits import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
 from replog.rpc.methods import Method
 from replog.rpc.pump import Pump
-from replog.rpc.tls import Tls
+from replog.rpc.status import DETAILS_KEY, CallStatus, from_status
+from replog.rpc.tls import Material, Tls
+
+WINDOW = 256 << 10  # bytes of a stream that may arrive before anybody reads them: slow links carry so much in seconds
+FLOW = (
+    ("grpc.http2.lookahead_bytes", WINDOW),
+    ("grpc.http2.bdp_probe", 0),  # otherwise gRPC finds the window by pings behind messages, also those of idle brokers
+)
+CHANNEL_OPTIONS = (
+    *FLOW,
+    ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
+    ("grpc.max_send_message_length", MAX_REQUEST_BYTES),
+    ("grpc.use_local_subchannel_pool", 1),  # a lost connection is this channel's own
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 3000),  # gRPC's name for the time that an attempt to connect may take
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.keepalive_time_ms", 5000),  # so much silence brings a ping, which finds a vanished peer without a request
+    ("grpc.keepalive_timeout_ms", 5000),  # TCP must acknowledge the ping, or any data, within this time
+    ("grpc.http2.ping_timeout_ms", 30_000),  # the peer's process must answer within it, maybe after another answer
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.dns_min_time_between_resolutions_ms", 500),  # half a minute by default: a host that moved is found at once
+    ("grpc.enable_http_proxy", 0),
+)
+_LOST = "Internal error from Core"  # replaces the status if that arrives while grpc.aio still writes a message
+ENDED_EARLY = "the call ended before all was sent; ask again"
 
 
 class GrpcStream(Pump):
@@ -111,3 +135,21 @@ def _mapped_errors(address: str) -> Any:
             raise
         # grpc.aio raises CancelledError when the call itself, not this task, was cancelled
         raise ErrorCode.NETWORK_EXCEPTION.error(f"{address}: the call was cancelled") from None
+
+
+def from_rpc_error(error: grpc.RpcError, address: str) -> ReplogError:
+    if error.details() == _LOST:
+        return ErrorCode.NETWORK_EXCEPTION.error(f"{address}: {ENDED_EARLY}")
+    trailers = error.trailing_metadata() if hasattr(error, "trailing_metadata") else None
+    details = dict(trailers or ()).get(DETAILS_KEY, b"")
+    return from_status(CallStatus(error.code().value[0], error.details() or "", details), address)
+
+
+def channel_credentials(material: Material) -> Any:
+    return grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
+
+
+def blocking_channel(address: str, tls: Tls | None) -> Any:
+    if tls is None:
+        return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+    return grpc.secure_channel(address, channel_credentials(tls.material), options=CHANNEL_OPTIONS)

@@ -12,18 +12,36 @@ import grpc.aio
 from replog.config.listeners import parse_address
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.grpcio.options import SERVER_OPTIONS, server_credentials
-from replog.rpc.grpcio.status import STATUS_CODES
+from replog.rpc.grpcio.channel import FLOW
 from replog.rpc.health import Services
-from replog.rpc.limits import DEFAULT_LIMITS, ConnectionLimits
+from replog.rpc.limits import (
+    DEFAULT_LIMITS,
+    MAX_ANSWER_BYTES,
+    MAX_CONNECTIONS,
+    MAX_REQUEST_BYTES,
+    MAX_STREAMS,
+    ConnectionLimits,
+)
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, anonymous, handling, unproved
 from replog.rpc.pump import Pump
 from replog.rpc.serving import Route, cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
-from replog.rpc.tls import Tls
+from replog.rpc.tls import Material, Tls
 
 logger = logging.getLogger(__name__)
+
+SERVER_OPTIONS = (
+    *FLOW,
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_ANSWER_BYTES),
+    ("grpc.max_allowed_incoming_connections", MAX_CONNECTIONS),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
+    ("grpc.so_reuseport", 0),  # two brokers must never share a port
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+_STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class GrpcServerStream(Pump):
@@ -81,7 +99,7 @@ class GrpcServer(Services):
             except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes a status)
                 status = status_of(error)
                 details = ((DETAILS_KEY, status.details),) if status.details else ()  # empty is one to grpc-go
-                await context.abort(STATUS_CODES[status.code], status.message, details)
+                await context.abort(_STATUS_CODES[status.code], status.message, details)
 
         served = grpc.stream_stream_rpc_method_handler(
             serve_call,
@@ -127,3 +145,26 @@ def _peer(context: Any, tls: Tls | None) -> Peer:
     except ValueError as error:
         logger.warning("refused a call of %s: %s", place, error)
         raise ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(str(error)) from None
+
+
+def server_credentials(tls: Tls) -> Any:
+    """Return credentials that follow the files at each handshake. Raises INVALID_CONFIG."""
+    if tls.files.client_auth == "requested":
+        raise ErrorCode.INVALID_CONFIG.error(
+            "ssl.client.auth=requested: rpc.transport=grpcio has required and none; choose one, or rpc.transport=h2"
+        )
+    known = tls.material
+
+    def changed() -> Any | None:  # gRPC's threads call it
+        nonlocal known
+        tls.look()
+        if tls.material is known:
+            return None
+        known = tls.material
+        return _configuration(known)
+
+    return grpc.dynamic_ssl_server_credentials(_configuration(known), changed, tls.files.client_auth == "required")
+
+
+def _configuration(material: Material) -> Any:
+    return grpc.ssl_server_certificate_configuration([(material.key, material.chain)], material.roots)

@@ -35,7 +35,7 @@ from replog.metadata.records import (
 from replog.metadata.values import NO_LEADER, Claim, is_same
 from replog.release import OLDEST_FEATURE_LEVEL, Release
 from replog.rpc import methods
-from replog.rpc.fields import same_fields
+from replog.rpc.codec import same_fields
 from replog.rpc.limits import fitting
 from replog.rpc.peer import peer
 from replog.rpc.v1 import controller_pb2 as pb

@@ -10,7 +10,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import grpcio, limits, methods
-from replog.rpc.grpcio.options import CHANNEL_OPTIONS
+from replog.rpc.grpcio.channel import CHANNEL_OPTIONS, GrpcChannel
 from replog.rpc.http2.shells import client_connection, server_connection, socket_connection
 from replog.rpc.http2.shells import server as h2_server
 from replog.rpc.transports import GrpcTransport, H2Transport
@@ -33,7 +33,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A silent peer is given up ten times as fast as it really is."""
     waits = {"grpc.keepalive_time_ms", "grpc.http2.ping_timeout_ms"}
     faster = tuple((name, value // 10 if name in waits else value) for name, value in CHANNEL_OPTIONS)
-    monkeypatch.setattr("replog.rpc.grpcio.channel.CHANNEL_OPTIONS", faster)
+    monkeypatch.setattr(GrpcChannel, "OPTIONS", faster)
     monkeypatch.setattr(client_connection, "SILENCE_S", client_connection.SILENCE_S / 10)
     monkeypatch.setattr(socket_connection, "ANSWER_S", socket_connection.ANSWER_S / 10)
 

@@ -10,7 +10,7 @@ from grpc.aio import AioRpcError, Metadata
 
 from replog.errors import RETRIABLE, ErrorCode, ReplogError
 from replog.rpc.generate import PROTO
-from replog.rpc.grpcio.status import from_rpc_error
+from replog.rpc.grpcio.channel import from_rpc_error
 from replog.rpc.status import GRPC_CODES, to_status
 from replog.rpc.v1 import common_pb2
 

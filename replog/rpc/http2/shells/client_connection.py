@@ -9,7 +9,6 @@ from google.rpc import code_pb2
 
 from replog.config.listeners import parse_address
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import forks
 from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
@@ -22,6 +21,7 @@ from replog.rpc.http2.shells.tls_layer import TlsLayer, explained
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.peer import Role
 from replog.rpc.status import CallStatus, from_status
+from replog.rpc.tasks import notify_of_forks
 from replog.rpc.tls import Tls
 
 SILENCE_S = 5.0  # the silence before a ping, which finds a vanished peer without a request
@@ -57,7 +57,7 @@ class ClientConnection(SocketConnection):
             self._tls_layer = TlsLayer(self._tls.material.client, self._host)
             self._tls_layer.begin()
             self._send_tls(self._tls_layer.outgoing())
-        forks.notify(self)
+        notify_of_forks(self)
         assert not self.http2.can_open, "`Opened` says when"
 
     def forked(self) -> None:

@@ -13,8 +13,7 @@ from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, SessionRo
 from replog.log.offsets import Isolation, TimestampAndOffset
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
-from replog.rpc.codec import WithRecords
-from replog.rpc.fields import same_fields
+from replog.rpc.codec import WithRecords, same_fields
 from replog.rpc.limits import DEFAULT_ANSWER_BYTES, MIB, check_fits, fitting
 from replog.rpc.peer import peer
 from replog.rpc.status import wire_code
