@@ -24,7 +24,7 @@ from typing import IO, Any, NamedTuple, Self
 import grpc
 from rich.console import Console
 
-from replog.rpc.allocator import tune_allocator
+from replog.common.buffers import tune_allocator
 
 Note = Callable[[str], None]
 Figures = dict[str, Any]

@@ -16,8 +16,8 @@ from benchmarks.harness import Figures, answer_orders, precise_loop
 from benchmarks.peers.peer import FAILED
 from replog.client import Consumer, Producer
 from replog.client.producing.producer import Delivery
+from replog.common.buffers import tune_allocator
 from replog.errors import ReplogError
-from replog.rpc.allocator import tune_allocator
 from replog.rpc.transports import client_tls, transport_named
 from replog.topic import TopicPartition
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -344,7 +343,7 @@ def log_dirs(
     ]
     if topic:
         rows = [
-            {"broker": broker_id, "log_dir": directory.log_dir, **tp._asdict(), **asdict(info)}
+            {"broker": broker_id, "log_dir": directory.log_dir, **tp._asdict(), **info._asdict()}
             for broker_id, directory in directories
             for tp, info in directory.replicas
         ]

@@ -1,7 +1,6 @@
 """Answers to an admin, as plain values: the cluster, topics, elections, reassignments and log directories."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -13,8 +12,7 @@ from replog.topic import TopicPartition
 BrokerStatus = Literal["active", "cordoned", "stopping", "fenced"]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerDescription:
+class BrokerDescription(NamedTuple):
     """A registered broker."""
 
     broker_id: int
@@ -41,8 +39,7 @@ class BrokerDescription:
         return self.configs.get("cordoned.log.dirs") == "*"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
+class ClusterDescription(NamedTuple):
     """Brokers and controllers, as the broker that answers knows them."""
 
     cluster_id: str
@@ -53,8 +50,7 @@ class ClusterDescription:
     controller_heard_ms_ago: int  # when the broker last heard the controller
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDescription:
+class PartitionDescription(NamedTuple):
     """A partition's leader and replicas."""
 
     partition: int
@@ -79,8 +75,7 @@ class PartitionDescription:
         return out_of_sync(self.replicas, self.isr, self.adding_replicas)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDescription:
+class TopicDescription(NamedTuple):
     """A topic, its partitions by number and its own settings."""
 
     topic: str
@@ -100,16 +95,14 @@ class ElectionType(StrEnum):
     UNCLEAN = "unclean"  # elects the live replica that goes furthest if nobody leads; committed records may be lost
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionResult:
+class ElectionResult(NamedTuple):
     """The result of an election."""
 
     leader: int  # the present one; -1: none
     error: ReplogError | None  # why there was no election
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaLogEnd:
+class ReplicaLogEnd(NamedTuple):
     """The log end of a replica of a partition without a leader, if its broker has said it (CT-30)."""
 
     broker_id: int
@@ -120,8 +113,7 @@ class ReplicaLogEnd:
     is_offline: bool = False  # its files have failed
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnds:
+class LogEnds(NamedTuple):
     """The log ends of a partition without a leader, and its topic's present unclean.recovery.strategy (CT-31)."""
 
     strategy: str
@@ -137,8 +129,7 @@ class LogEnds:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionReassignment:
+class PartitionReassignment(NamedTuple):
     """A reassignment under way. `replicas` has the target's, then those that leave."""
 
     replicas: tuple[int, ...]
@@ -147,8 +138,7 @@ class PartitionReassignment:
     throttle: int = 0  # bytes per second; 0: none
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChange:
+class PartitionChange(NamedTuple):
     """A committed change of a partition, and why the controller made it."""
 
     version: int  # the metadata version that it made
@@ -159,16 +149,14 @@ class PartitionChange:
     after: PartitionState
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionChanges:
+class PartitionChanges(NamedTuple):
     """The answer of `describe_partition_changes`."""
 
     kept_since_ms: int  # wall time; the controller does not know earlier changes
     changes: tuple[PartitionChange, ...]  # oldest first
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaInfo:
+class ReplicaInfo(NamedTuple):
     """One replica in a log directory."""
 
     size: int  # bytes
@@ -176,8 +164,7 @@ class ReplicaInfo:
     is_future: bool  # a copy in the making, which will take the replica's place
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaDescription:
+class ReplicaDescription(NamedTuple):
     """A replica, described by its broker."""
 
     is_leader: bool
@@ -196,8 +183,7 @@ class BrokerReplicas(NamedTuple):
     longest_step_s: float  # the longest time that its event loop was held, in the last one to two minutes
 
 
-@dataclass(frozen=True, slots=True)
-class LogDirDescription:
+class LogDirDescription(NamedTuple):
     """One log directory of a broker."""
 
     log_dir: str

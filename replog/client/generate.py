@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent  # the package cannot be imported while the blocking clients are missing or wrong
 TARGET = HERE / "sync.py"
-ADMIN = ("admin.calls", "admin.topics", "admin.partitions", "admin.brokers", "admin.access")
+ADMIN = ("admin.calls", "admin.topics", "admin.partitions", "admin.brokers")
 SOURCES = {"Producer": ("producing.producer",), "Consumer": ("consuming.consumer",), "Admin": ADMIN}
 HEAD = '"""The clients for scripts without an event loop. Made by `make proto` from the async ones: do not edit."""\n'
 LEFT_OUT = {"start", "send_and_wait", "fetch_decoded", "rng", "wall_clock_ms"}

@@ -14,8 +14,7 @@ from replog.common.acl import Operation
 from replog.config.properties import MAX_BATCH_BYTES
 from replog.errors import ErrorCode
 from replog.log.formats.segment_file import MAX_HEADERS
-from replog.rpc.access import ACTION, ANYBODY, Access, On
-from replog.rpc.peer import Role
+from replog.rpc.peer import ACTION, ANYBODY, Access, On, Role
 from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS
 
 M = TypeVar("M", bound=Message)

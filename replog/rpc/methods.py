@@ -8,9 +8,9 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
 from replog.rpc import codec
-from replog.rpc.access import ANYBODY, Access
 from replog.rpc.limits import ETCD_LIMIT, RULES, Limit
 from replog.rpc.lists import Lists
+from replog.rpc.peer import ANYBODY, Access
 from replog.rpc.v1 import controller_pb2, etcd_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
 
 

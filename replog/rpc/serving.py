@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.access import ACTION, Imposture
 from replog.rpc.fair_queue import FairQueue
 from replog.rpc.limits import Limit
 from replog.rpc.lists import NamesTooMuch
 from replog.rpc.methods import Method
-from replog.rpc.peer import ANONYMOUS, Peer
+from replog.rpc.peer import ACTION, ANONYMOUS, Imposture, Peer
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import Denied, ServerStream, send_answers
 

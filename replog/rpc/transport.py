@@ -3,15 +3,20 @@
 `replog.rpc.grpcio` and `replog.rpc.http2` implement this, and so does the simulator's network. Every failure of the
 wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCEPTION."""
 
+import asyncio
 import contextlib
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from google.protobuf.descriptor import ServiceDescriptor
 
+from replog.errors import ReplogError
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer
 from replog.rpc.tls import Tls
+
+MAX_UNSENT = 2  # posted messages that wait; with so many a server reads no more
 
 
 def always() -> bool:
@@ -136,3 +141,78 @@ class Transport(Protocol):
 
     async def is_refused(self, address: str, timeout_s: float) -> bool:
         """Return True if the host there says that nobody listens. Not without an answer: a silent process may live."""
+
+
+class Pump:
+    """Has `post` and `each` done by tasks, over `send` and `receive` of a stream. A server sets `waits_for_peer`."""
+
+    waits_for_peer = False
+
+    def __init__(self) -> None:
+        self._unsent: deque[Any] = deque()
+        self._sender: asyncio.Task[None] | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._defect: Exception | None = None
+        self._may_go_on = asyncio.Event()
+
+    def post(self, message: Any) -> None:
+        self._unsent.append(message)
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send_all(), name="posted messages")
+
+    async def send(self, message: Any) -> None:
+        raise NotImplementedError
+
+    async def receive(self) -> Any | None:
+        raise NotImplementedError
+
+    async def sent(self) -> None:
+        """Wait until all that was posted is sent, or cannot be sent any more."""
+        if self._sender is not None:
+            await asyncio.wait((self._sender,))
+
+    def go_on(self) -> None:
+        self._may_go_on.set()
+
+    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+        """Receive one message before `ready` is asked."""
+        task = asyncio.current_task()
+        assert task is not None
+        reader = self._reader = asyncio.create_task(self._read(handle, ready), name=task.get_name())
+        try:
+            await asyncio.wait((reader,))
+            if self._defect is not None:
+                raise self._defect
+            reader.result()
+        finally:
+            self._reader = None
+            if not reader.done():
+                reader.cancel()
+                await asyncio.wait((reader,))
+            if not reader.cancelled():
+                reader.exception()  # otherwise nobody takes the error if this task was cancelled in the same turn
+
+    async def _read(self, handle: Callable[[Any], None], ready: Callable[[], bool]) -> None:
+        while (message := await self.receive()) is not None:
+            while (self.waits_for_peer and len(self._unsent) >= MAX_UNSENT) or not ready():
+                self._may_go_on.clear()
+                await self._may_go_on.wait()
+            handle(message)
+            del message  # otherwise it stays in memory until the next one arrives
+
+    async def _send_all(self) -> None:
+        try:
+            while self._unsent:
+                await self.send(self._unsent[0])
+                self._unsent.popleft()
+                self._may_go_on.set()
+        except (ReplogError, asyncio.InvalidStateError):
+            pass  # the stream is over; its reader gets that after all messages
+        except Exception as error:  # noqa: BLE001 (the reader ends with it)
+            self._defect = error
+            if self._reader is not None:
+                self._reader.cancel()
+        finally:
+            self._sender = None
+            self._unsent.clear()
+            self._may_go_on.set()

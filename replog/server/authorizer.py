@@ -15,9 +15,8 @@ from replog.common.acl import CLUSTER_NAME, Operation, ResourceType
 from replog.config.processes import ServerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
-from replog.rpc.access import On
 from replog.rpc.methods import Method, methods_of
-from replog.rpc.peer import Peer, Role, peer
+from replog.rpc.peer import On, Peer, Role, peer
 from replog.server.clock import Clock
 
 LOGGER = "replog.authorizer"

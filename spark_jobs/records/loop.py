@@ -9,8 +9,8 @@ from collections.abc import Coroutine
 from functools import cache
 from typing import Any, TypeVar
 
+from replog.common.buffers import tune_allocator
 from replog.errors import ReplogError
-from replog.rpc.allocator import tune_allocator
 from spark_jobs.records.options import NAMES
 
 T = TypeVar("T")

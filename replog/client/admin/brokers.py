@@ -1,6 +1,7 @@
-"""An admin's calls for the cluster and its brokers: settings, log directories and replicas."""
+"""An admin's calls for the cluster: its brokers, with settings, log directories and replicas, and what users may do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from replog.client.admin.calls import Calls, error_of, partition_of
 from replog.client.arguments import by_partition, changes, check_type, each, partitions_of, whole, wholes
@@ -12,15 +13,24 @@ from replog.client.descriptions import (
     ReplicaDescription,
     ReplicaInfo,
 )
+from replog.common.acl import Acl, AclFilter
 from replog.config.properties import MAX_LONG
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.records import audit_from_record, audit_to_record
+from replog.metadata.records import (
+    acl_filter_to_message,
+    acl_of_binding,
+    acl_to_binding,
+    audit_from_record,
+    audit_to_record,
+)
 from replog.metadata.values import StandingAudit
 from replog.rpc.codec import same_fields
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Controller, Inspection, LogDirs
 from replog.rpc.v1 import controller_pb2, inspection_pb2, log_dirs_pb2
 from replog.topic import TopicPartition
+
+T = TypeVar("T")
 
 _BROKER = ("broker_id", "address", "rack", "fenced", "broker_epoch", "in_controlled_shutdown", "software_version")
 _REPLICA = ("is_leader", "leader_epoch", "log_start_offset", "high_watermark", "log_end_offset", "size")
@@ -119,6 +129,46 @@ class Brokers(Calls):
             replicas[partition_of(replica)] = ReplicaDescription(**same_fields(replica, _REPLICA), epochs=epochs)
         return BrokerReplicas(replicas, response.longest_step_us / 1e6)
 
+    async def create_acls(self, acls: Iterable[Acl]) -> int:
+        """Create all of these ACLs, or none, and return how many are new. Brokers use them a moment later.
+
+        Raises INVALID_REQUEST, SECURITY_DISABLED."""
+        request = controller_pb2.CreateAclsRequest(acls=map(acl_to_binding, _of_type(Acl, "acls", acls)))
+        response: controller_pb2.CreateAclsResponse = await self._ask_controller(Controller["create_acls"], request)
+        return response.created
+
+    async def delete_acls(self, filters: Iterable[AclFilter]) -> int:
+        """Delete every ACL that one of the filters fits, and return how many. Brokers follow a moment later.
+
+        Raises INVALID_REQUEST, SECURITY_DISABLED."""
+        fitting = map(acl_filter_to_message, _of_type(AclFilter, "filters", filters))
+        request = controller_pb2.DeleteAclsRequest(filters=fitting)
+        response: controller_pb2.DeleteAclsResponse = await self._ask_controller(Controller["delete_acls"], request)
+        return response.deleted
+
+    async def describe_acls(self, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008 (immutable)
+        """Return the ACLs that fit, sorted by resource. Raises SECURITY_DISABLED."""
+        (fitting,) = map(acl_filter_to_message, _of_type(AclFilter, "wanted", [wanted]))
+        request = controller_pb2.DescribeAclsRequest(filter=fitting, max_bytes=MAX_ANSWER_BYTES)
+        response = await self._ask_controller(Controller["describe_acls"], request)
+        return list(map(acl_of_binding, response.acls))
+
+    async def alter_client_quotas(
+        self, user: str, configs: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
+    ) -> dict[str, str]:
+        """Change the quota of a user (`User:NAME`; "": each user without a quota of its own) on each broker, like
+        `alter_topic_configs`. Raises INVALID_CONFIG, INVALID_REQUEST."""
+        check_type(str, "text", user=user)
+        request = controller_pb2.AlterClientQuotasRequest(user=user, **changes(configs, delete, validate_only))
+        response = await self._ask_controller(Controller["alter_client_quotas"], request)
+        return dict(response.configs)
+
+    async def describe_client_quotas(self) -> dict[str, dict[str, str]]:
+        """Return the quotas by user."""
+        request = controller_pb2.DescribeClientQuotasRequest(max_bytes=MAX_ANSWER_BYTES)
+        response = await self._ask_controller(Controller["describe_client_quotas"], request)
+        return {quota.user: dict(quota.configs) for quota in response.quotas}
+
 
 def _log_dir(described: log_dirs_pb2.LogDirDescription) -> LogDirDescription:
     replicas = [(partition_of(r), ReplicaInfo(r.size, r.offset_lag, r.is_future)) for r in described.replicas]
@@ -129,3 +179,11 @@ def _log_dir(described: log_dirs_pb2.LogDirDescription) -> LogDirDescription:
         described.usable_bytes,
         tuple(sorted(replicas, key=lambda replica: replica[0])),
     )
+
+
+def _of_type(kind: type[T], name: str, given: Iterable[T]) -> Iterator[T]:
+    """Yield each, once its fields are what the class says. Raises TypeError."""
+    for acl in each(kind, f"an {kind.__name__}", name, given, f"{kind.__name__}s"):
+        for field, of in kind.__annotations__.items():
+            check_type(of, getattr(of, "__name__", str(of)), **{f"{field} of {name}": getattr(acl, field)})
+        yield acl

@@ -11,9 +11,9 @@ import grpc.aio
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES, MAX_REQUEST_BYTES
 from replog.rpc.methods import Method
-from replog.rpc.pump import Pump
 from replog.rpc.status import DETAILS_KEY, CallStatus, from_status
 from replog.rpc.tls import Material, Tls
+from replog.rpc.transport import Pump
 
 WINDOW = 256 << 10  # bytes of a stream that may arrive before anybody reads them: slow links carry so much in seconds
 FLOW = (

@@ -24,10 +24,10 @@ from replog.rpc.limits import (
 )
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, anonymous, handling, unproved
-from replog.rpc.pump import Pump
 from replog.rpc.serving import Route, cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
 from replog.rpc.tls import Material, Tls
+from replog.rpc.transport import Pump
 
 logger = logging.getLogger(__name__)
 

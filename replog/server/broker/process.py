@@ -8,11 +8,11 @@ from pathlib import Path
 
 import structlog
 
+from replog.common.buffers import tune_allocator
 from replog.config.processes import BrokerConfig
 from replog.log.files.open_files import OPEN_FILES
 from replog.log.files.tail import ALL_BYTES
 from replog.rpc import limits
-from replog.rpc.allocator import tune_allocator
 from replog.rpc.peer import Role
 from replog.rpc.tasks import end
 from replog.rpc.transports import server_tls, transport_named

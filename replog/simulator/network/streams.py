@@ -7,8 +7,7 @@ from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
-from replog.rpc.pump import Pump
-from replog.rpc.transport import Channel, Server, Stream, send_answers
+from replog.rpc.transport import Channel, Pump, Server, Stream, send_answers
 from replog.simulator.network.calls import Call, Connection, UnaryCall, again, decoded
 from replog.simulator.network.links import Link, Order
 from replog.simulator.network.network import SimulatedNetwork, SimulatedServer, lost

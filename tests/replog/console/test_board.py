@@ -24,7 +24,7 @@ STATE = PartitionState(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1, leader_epoch
 
 
 def topic(*partitions: PartitionDescription, name: str = "t", **configs: str) -> TopicDescription:
-    numbered = tuple(replace(each, partition=number) for number, each in enumerate(partitions))
+    numbered = tuple(each._replace(partition=number) for number, each in enumerate(partitions))
     return TopicDescription(name, b"", numbered, configs)
 
 
@@ -59,7 +59,7 @@ def change(version: int, after: PartitionState, before: PartitionState = STATE, 
 )
 def test_a_partition_has_the_worst_of_its_states(fields, configs, state):
     board = Board()
-    board.put_topics([topic(replace(SOUND, **fields), **configs)])
+    board.put_topics([topic(SOUND._replace(**fields), **configs)])
     assert states(heard(board)) == {"t-0": state}
 
 
@@ -76,7 +76,7 @@ def test_viewers_hear_only_what_is_new_since_they_heard_last():
     assert second["rows"][0]["offsets"] == {"1": [0, 7, 9]}
     board.put_replicas(1, {TopicPartition("t", 0): replica(9, leader=True)})
     assert not board.publish()
-    board.put_topics([topic(SOUND, replace(SOUND, isr=(1, 2)))])
+    board.put_topics([topic(SOUND, SOUND._replace(isr=(1, 2)))])
     assert states(heard(board, second["tick"])) == {"t-1": "out of sync"}
     assert sorted(states(heard(board, first["tick"]))) == ["t-0", "t-1"], "who was slow hears the newest of both"
 

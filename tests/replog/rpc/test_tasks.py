@@ -5,8 +5,8 @@ import gc
 from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.pump import MAX_UNSENT, Pump
 from replog.rpc.tasks import for_good, may_fail_unheard
+from replog.rpc.transport import MAX_UNSENT, Pump
 
 
 async def fail() -> None:

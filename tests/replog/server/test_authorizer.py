@@ -13,10 +13,9 @@ from replog.config.processes import ServerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
 from replog.rpc import health, methods
-from replog.rpc.access import On
 from replog.rpc.limits import ACCESS
 from replog.rpc.methods import methods_of
-from replog.rpc.peer import Peer, Role, handling
+from replog.rpc.peer import On, Peer, Role, handling
 from replog.server import authorizer as module
 from replog.server.authorizer import BURST, LINE_MS, MAX_SHOWN, AuditLog, Authorizer, guarded
 from replog.server.clock import SystemClock

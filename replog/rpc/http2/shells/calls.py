@@ -79,17 +79,14 @@ def parse_request(headers: FieldList) -> Asked:
     if (encoding := values.get(b"grpc-encoding", b"identity")) != b"identity":
         message = f"messages compressed with {encoding[:40]!r} are not read here; send them as they are"
         raise Refused(whole_answer(CallStatus(code_pb2.UNIMPLEMENTED, message, b"")))
+    path = values[b":path"].decode("latin-1")
     if (timeout := values.get(b"grpc-timeout")) is None:
-        return Asked(_path(values), None)
+        return Asked(path, None)
     match = _TIMEOUT.fullmatch(timeout)
     if match is None:
         message = f"grpc-timeout {timeout[:40]!r} is no time; send up to 8 digits and one of H M S m u n"
         raise Refused(whole_answer(CallStatus(code_pb2.INTERNAL, message, b""), b"400"))
-    return Asked(_path(values), int(match[1]) * _SECONDS[match[2]])
-
-
-def _path(values: dict[bytes, bytes]) -> str:
-    return values[b":path"].decode("latin-1")
+    return Asked(path, int(match[1]) * _SECONDS[match[2]])
 
 
 def whole_answer(status: CallStatus, http: bytes = b"200") -> FieldList:

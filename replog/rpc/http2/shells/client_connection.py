@@ -163,7 +163,7 @@ class ClientConnection(SocketConnection):
             event.stream_id, CallStatus(code, event.text or f"the server reset the stream ({event.code})", b"")
         )
 
-    def on_go_away(self, event: events.GoAway) -> None:
+    def on_goaway(self, event: events.GoAway) -> None:
         self.why = f"the server is going away: {event.text or 'it stops'}"
         self._next_may_open()
 

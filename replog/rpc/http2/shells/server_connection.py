@@ -232,9 +232,9 @@ class ServerConnection(SocketConnection):
     def _log_refusal(self, why: str) -> None:
         self._shared.refusals.log(self._place, why)
 
-    def _on_failed(self, event: events.Failed) -> None:
+    def on_failed(self, event: events.Failed) -> None:
         self._log_refusal(event.text)
-        super()._on_failed(event)
+        super().on_failed(event)
 
     def end(self, call: ServerCall, status: CallStatus | None) -> None:
         """End the call with a status; None: it went well. Only the first call counts."""
@@ -319,7 +319,7 @@ class ServerConnection(SocketConnection):
         if (call := self.calls.get(event.stream_id)) is not None:
             self._cut_short(call, status)
 
-    def on_go_away(self, event: events.GoAway) -> None:
+    def on_goaway(self, event: events.GoAway) -> None:
         """Do nothing: the client opens nothing more, and its open calls go on."""
 
     def on_drained(self, event: events.Drained) -> None:

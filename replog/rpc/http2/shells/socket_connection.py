@@ -10,7 +10,7 @@ import os
 import ssl
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, cast, get_args
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
@@ -28,19 +28,6 @@ CLOSED = "the connection was closed"
 FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may have to wait
 LATE_S = 1.0  # a look that is so late says that this process was held up, not that the peer is silent
 
-_HANDLERS: dict[type[Any], str] = {
-    events.Headers: "on_headers",
-    events.Ended: "on_ended",
-    events.Trailers: "on_trailers",
-    events.Unreadable: "on_unreadable",
-    events.Reset: "on_reset",
-    events.Writable: "_on_writable",
-    events.Opened: "on_opened",
-    events.GoAway: "on_go_away",
-    events.Drained: "on_drained",
-    events.Failed: "_on_failed",
-}
-
 
 class SocketConnection(asyncio.BufferedProtocol):
     """The part that both sides share. `peer` names the other one."""
@@ -50,8 +37,9 @@ class SocketConnection(asyncio.BufferedProtocol):
     ]  # the class has it: an object that refers to itself lives longer
 
     def __init_subclass__(cls) -> None:
-        """Find the side's method for every event that it may get."""
-        cls._on = {kind: getattr(cls, name) for kind, name in _HANDLERS.items() if hasattr(cls, name)}
+        """Find the side's method for every event that it may get: `on_goaway` is for `GoAway`."""
+        names = {kind: f"on_{kind.__name__.lower()}" for kind in get_args(events.Event)}
+        cls._on = {kind: getattr(cls, name) for kind, name in names.items() if hasattr(cls, name)}
 
     def __init__(self, http2: Connection, peer: str, silence_s: float, reads: Reads) -> None:
         """After `silence_s` the peer is asked if it lives."""
@@ -212,11 +200,11 @@ class SocketConnection(asyncio.BufferedProtocol):
             else:  # given up
                 self.http2.consumed(stream_id, len(payload))
 
-    def _on_writable(self, event: events.Writable) -> None:
+    def on_writable(self, event: events.Writable) -> None:
         if (stream := self.streams.get(event.stream_id)) is not None:
             stream.on_writable()
 
-    def _on_failed(self, event: events.Failed) -> None:
+    def on_failed(self, event: events.Failed) -> None:
         self.why = event.text
         self.close()
 

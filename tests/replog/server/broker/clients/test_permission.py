@@ -11,8 +11,8 @@ from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission
 from replog.controller import acls
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
-from replog.rpc.access import On
 from replog.rpc.limits import ACCESS
+from replog.rpc.peer import On
 from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import (
