@@ -27,11 +27,8 @@ MAX_CONTROLLERS = 20  # addresses of controllers, or of etcds
 
 
 def _split_paths(value: Any) -> Any:
-    """Split `/a,/b` into directories. Raises ValueError for one without a name."""
-    parts = [part.strip() for part in str(value).split(",")] if isinstance(value, str | Path) else value
-    if isinstance(value, str) and "" in parts:
-        raise ValueError("a directory has no name")
-    return parts
+    """Split `/a,/b` into directories."""
+    return [_named(part.strip()) for part in str(value).split(",")] if isinstance(value, str | Path) else value
 
 
 def _apart(directories: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -73,7 +70,6 @@ Principals = Annotated[
 
 
 def _addresses(value: str) -> str:
-    """Raises ValueError for a wrong address, or too many."""
     parts = [part.strip() for part in value.split(",")]
     if len(parts) > MAX_CONTROLLERS:
         raise ValueError(f"{len(parts)} addresses; at most {MAX_CONTROLLERS}")

@@ -67,7 +67,6 @@ class Settings(BaseModel):
         return (field.alias if field is not None else None) or name
 
     def properties(self) -> dict[str, Any]:
-        """The settings under Kafka's names."""
         return self.model_dump(by_alias=True, mode="json")
 
 

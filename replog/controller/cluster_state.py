@@ -189,7 +189,6 @@ class ClusterState:
         return Decision([Change("broker", broker_id, None) for broker_id in gone], gone)
 
     def unregister_broker(self, broker_id: int) -> Decision[int]:
-        """Raises as `registration.unregister`."""
         return registration.unregister(self.image, broker_id)
 
     def fence_gone(self, broker: BrokerRegistration, now_ms: int) -> Decision[bool]:
@@ -259,7 +258,6 @@ class ClusterState:
     def elect_leaders(
         self, election: Election, partitions: Iterable[TopicPartition]
     ) -> Decision[list[leader_elections.Elected]]:
-        """Holds an election for each partition by itself (CT-11)."""
         return leader_elections.elect_leaders(self.image, self._rules, self.evidence, election, partitions)
 
     def unclean_elections(self, changes: Iterable[Change]) -> list[tuple[TopicPartition, int]]:
@@ -275,7 +273,6 @@ class ClusterState:
     def alter_partition_reassignments(
         self, wanted: Iterable[reassignments.Reassignment]
     ) -> Decision[list[ReplogError]]:
-        """Decides on each partition by itself (CT-14, CT-16)."""
         return reassignments.alter(self.image, self._rules, wanted)
 
     def list_partition_reassignments(
@@ -311,7 +308,6 @@ class ClusterState:
         return topics.create_partitions(self.image, request, self._rng)
 
     def delete_topic(self, name: str, topic_id: bytes = b"") -> Decision[int]:
-        """Raises as `topics.delete_topic` (CT-19)."""
         return topics.delete_topic(self.image, name, topic_id)
 
     def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
@@ -328,15 +324,12 @@ class ClusterState:
             )
 
     def alter_broker_configs(self, broker_id: int, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
-        """Raises as `configs.alter_broker_configs`."""
         return configs.alter_broker_configs(self.image, broker_id, change)
 
     def alter_client_quotas(self, user: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
-        """Raises as `configs.alter_client_quotas`."""
         return configs.alter_client_quotas(self.image, user, change)
 
     def report_audit(self, audit: StandingAudit) -> Decision[None]:
-        """Raises as `audits.report_audit`."""
         return audits.report_audit(self.image, audit)
 
     def create_acls(self, wanted: Sequence[Acl]) -> Decision[acls.AlteredAcls]:

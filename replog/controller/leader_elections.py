@@ -15,8 +15,6 @@ from replog.topic import TopicPartition
 
 
 class Elected(NamedTuple):
-    """The result of an election, and the present leader."""
-
     error: ReplogError  # NONE: no error
     leader: int
 

@@ -15,8 +15,6 @@ OF_ALL = 20_000  # changes of all partitions; some 12 MB
 
 
 class PartitionChange(NamedTuple):
-    """A committed change of a partition."""
-
     version: int  # the metadata version that it made
     at_ms: int  # wall time
     topic_partition: TopicPartition

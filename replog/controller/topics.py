@@ -114,8 +114,6 @@ class CreatedTopic(NamedTuple):
 
 
 class NewPartitions(NamedTuple):
-    """Partitions to add to a topic."""
-
     topic: str
     total: int  # partitions, those that exist included
     assignment: Sequence[Sequence[int]] = ()  # replicas of each new partition

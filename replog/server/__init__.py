@@ -5,8 +5,7 @@
 | the broker | `broker/` |
 | the controller | `controller/` |
 | who may do what, and who was denied it | `authorizer.py` |
-| time; work in threads | `clock.py`, `threads.py` |
-| long work in slices, which gives way to clients | `slices.py` |
+| time; long work, in threads or in slices that give way to clients | `clock.py`, `work.py` |
 | set-up of every process | `process.py` |
 | its log | `logging.py` |
 | metrics for Prometheus | `metrics/` |

@@ -43,7 +43,6 @@ def _sentence(_logger: object, _name: str, event: structlog.typing.EventDict) ->
 
 
 def configure_process(config: ServerConfig) -> None:
-    """Log by the settings of a process."""
     renderer = {"": None, "console": structlog.dev.ConsoleRenderer(), "json": _json}[config.log_format]
     lines = LogLines() if config.log_file is None else LogLines(LogFile(config.log_file).turn_if_full)
     configure(logging.getLevelNamesMapping()[config.log_level], renderer, lines)
@@ -76,17 +75,14 @@ def configure(
     handler: logging.Handler | None = None,
 ) -> None:
     """Set logging up, before the first event. Logs never go to stdout, which is for data."""
-    render: list[structlog.typing.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    if renderer is not None:
-        render.append(renderer)
-    elif sys.stderr is not None and sys.stderr.isatty():
-        render.append(structlog.dev.ConsoleRenderer())
-    else:
-        render.append(_json)
+    if renderer is None:
+        on_terminal = sys.stderr is not None and sys.stderr.isatty()
+        renderer = structlog.dev.ConsoleRenderer() if on_terminal else _json
     handler = handler or LogLines()
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder()], processors=render
+            foreign_pre_chain=[*_SHARED, structlog.stdlib.ExtraAdder()],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
         )
     )
     logging.basicConfig(level=level, handlers=[handler], force=True)

@@ -26,25 +26,25 @@ LINES = {
     "replog/client": 4_964,
     "replog/command": 532,
     "replog/common": 411,
-    "replog/config": 734,
+    "replog/config": 729,
     "replog/console": 1_444,
-    "replog/controller": 2_571,
+    "replog/controller": 2_543,
     "replog/demo": 537,
     "replog/local_cluster": 1_291,
     "replog/log": 8_076,
     "replog/log_tools": 2_171,
-    "replog/metadata": 867,
+    "replog/metadata": 864,
     "replog/purgatory": 140,
     "replog/rpc": 6_319,
-    "replog/server": 9_873,
+    "replog/server": 9_703,
     "replog/simulator": 8_808,
     "spark_jobs": 1_220,
     "spark_jobs/audit": 3_645,
     "spark_jobs/records": 1_873,
     "spark_jobs/replicas": 2_921,
 }
-FILES = 491
-TESTS = 70_135
+FILES = 490
+TESTS = 70_026
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -97,7 +97,8 @@ class Broker(ReplicaManager):
     def settle(self) -> bool:
         """Do what the last events set off; whether there was anything."""
         anything = bool(self._advanced or self.sessions.any_marked)
-        self._drain()
+        advanced, self._advanced = self._advanced, {}
+        self._check(advanced)
         self.sessions.answer(tuple(self.sessions._marked))
         return anything
 

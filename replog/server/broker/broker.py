@@ -64,14 +64,13 @@ from replog.server.broker.traffic import RECOVERY
 from replog.server.clock import Clock
 from replog.server.logging import log_each
 from replog.server.metrics.process import Room
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
 
 METADATA_TIMEOUT_S = 60.0
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 20.0
-GOODBYE_TIMEOUT_S = 1.0
 SERVER_GRACE_S = 0.1  # a longer wait would be in vain: streams never end by themselves
 
 
@@ -215,7 +214,7 @@ class Broker:
         self._spawn(LogCleaner(self.manager, logs, self._cleaning).run())
         self._spawn(moves.run())
         again = Backoff(self._rng, FIRST_MS, LAST_MS)
-        self._spawn(Reopening(self.manager, logs, roles, self._placed, again).run())
+        self._spawn(Reopening(self._image, self.replicas, logs, roles, self._placed, again).run())
         self._lifecycle.become(BrokerState.RUNNING)
         await self._listening.set_serving(True)
         await self._report_ready()
@@ -333,9 +332,7 @@ class Broker:
         """Hand over leaderships, flush everything, write the marker, and stop. After a failure stop at once."""
         await self._listening.set_serving(False)
         await self._listening.set_serving(False, READY)
-        if self.failed:
-            await self._lifecycle.say_goodbye(GOODBYE_TIMEOUT_S)
-        else:
+        if not self.failed:  # otherwise the controller learns of it by the lost connection (CT-21)
             await self._hand_over()
         self._lifecycle.become(BrokerState.SHUTTING_DOWN)
         await self._release(clean=True)

@@ -13,7 +13,7 @@ from replog.metadata.image import MetadataImage
 from replog.server.authorizer import AuditLog, Authorizer
 from replog.server.broker.traffic import Traffic
 from replog.server.clock import Clock, TrustedTime
-from replog.server.slices import Throttle
+from replog.server.work import Throttle
 
 log = structlog.get_logger()
 

@@ -20,7 +20,7 @@ from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import DAMAGE, Traffic
 from replog.server.metrics.families import gauges, labelled, shown
-from replog.server.slices import in_slices
+from replog.server.work import in_slices
 
 _STATES = {  # KIP-631's numbers
     BrokerState.STARTING: 1,
@@ -181,7 +181,6 @@ class ReplicaMetrics:
     )
 
     def add(self, hosted: HostedPartition, state: PartitionState | None) -> None:
-        """Add a replica, with its partition's state by the metadata."""
         labels = (hosted.topic_partition.topic, str(hosted.topic_partition.partition))
         log = hosted.log
         self._set("kafka_log_log_size", labels, log.size)

@@ -22,7 +22,7 @@ from replog.server.clock import SystemClock
 from replog.server.metrics.process import shown_at
 from replog.server.process import in_background, set_up, stop_signals
 from replog.server.slow_steps import SlowSteps
-from replog.server.threads import start_workers
+from replog.server.work import start_workers
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ def main(config: BrokerConfig, read: Callable[[], BrokerConfig], started: Callab
     called once it serves. Raises ReplogError if it cannot start."""
     steps = set_up()
     tune_allocator()
-    return asyncio.run(_run(fitted(config, memory_limit()), read, started, steps))
+    return asyncio.run(_run(fitted(config, min(memory_limits(), default=None)), read, started, steps))
 
 
 async def _run(
@@ -75,12 +75,8 @@ async def serve(broker: Broker, started: Callable[[], None], stopped: asyncio.Ev
         await end(*tasks)
 
 
-def memory_limit(groups: Path = _GROUPS, own: Path = _OWN) -> int | None:
-    """Return the lowest limit of this process's control groups, in bytes; None if there is none."""
-    return min(_limits(groups, own), default=None)
-
-
-def _limits(groups: Path, own: Path) -> Iterator[int]:
+def memory_limits(groups: Path = _GROUPS, own: Path = _OWN) -> Iterator[int]:
+    """Yields the limits of this process's control groups, in bytes."""
     with suppress(OSError, ValueError):
         for line in own.read_text().splitlines():
             _, kinds, path = line.split(":", 2)

@@ -50,7 +50,6 @@ class Traffic:
     uncleanable: Mapping[Path, int] = field(default_factory=dict)  # logs that a cleaning failed on, by directory
 
     def produced(self, topic: str) -> None:
-        """Count a batch that came."""
         if topic in self.image.topics:
             self.topics[topic].produces += 1
 

@@ -32,7 +32,7 @@ from replog.server.controller.etcd.election import Election
 from replog.server.controller.inquiries import Inquiries
 from replog.server.controller.store import MetadataStore
 from replog.server.controller.watchers import CurrentRecords, Watchers
-from replog.server.slices import SLICE, in_slices
+from replog.server.work import SLICE, in_slices
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from replog.metadata.values import NO_LEADER, VERDICTS, StandingAudit
 from replog.server.controller.active_controller import ActiveController
 from replog.server.metrics.families import gauges, labelled
-from replog.server.slices import in_slices
+from replog.server.work import in_slices
 
 
 async def controller_metrics(controller: ActiveController) -> list[Metric]:

@@ -46,7 +46,7 @@ def controller_server(
         raise ErrorCode.INVALID_CONFIG.error(
             f"listeners={address} is no address that brokers can connect to; set advertised.listeners too"
         )
-    election = Election(etcd, prefix, address, config.metadata_etcd_lease_seconds, clock, rng)
+    election = Election(etcd, prefix, address, config.metadata_etcd_lease_seconds, clock)
     store = EtcdStore(etcd, prefix, rng, election.leads)
     return ControllerServer(config, store, transport, clock, rng, election)
 

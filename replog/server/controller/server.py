@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import structlog
@@ -34,7 +34,10 @@ WARN_EVERY = 100  # failures in a row, since an etcd may be away for hours
 
 
 class ControllerServer:
-    """A controller and its server. Call `start()`, then `wait()` until it has failed, and `stop()`."""
+    """A controller and its server. Call `start()`, then `wait()` until it has failed, and `stop()`.
+
+    One among several follows what the others commit until it is elected, decides until its lease is lost, and follows
+    again. Each term has its own `controller`."""
 
     def __init__(
         self,
@@ -46,39 +49,19 @@ class ControllerServer:
         election: Election | None = None,
     ) -> None:
         """With an `election`, the store is an `EtcdStore` that other controllers use, too."""
-
-        def new_controller() -> ActiveController:
-            controller = ActiveController(config, store, transport, clock, rng, election)
-            controller.is_behind = self._is_behind  # the store is the same in each term
-            controller.tally = self._tally
-            return controller
-
+        self._new_controller = partial(ActiveController, config, store, transport, clock, rng, election)
+        self.controller = self._new_controller()
         self._config = config
-        self._is_behind = asyncio.Event()
-        self._tally = Counter[str]()
+        self._store = store
         self._room = Room()
         self.address = ""
         self._telling: asyncio.Task[None] | None = None
         self._election = election
         self._running: asyncio.Task[None] | None = None
-        self._only: ActiveController | None = None
-        self._terms: Terms | None = None
-        if election is None:
-            self._only = new_controller()
-        else:
-            assert isinstance(store, EtcdStore)
-            self._terms = Terms(store, election, new_controller, self._report_role)
+        self._failed = 0  # calls to etcd that failed in a row
         self._server = transport.listen(config.listeners)
         handlers = OfOneTerm(config, lambda: self.controller)
         self._server.add(methods.CONTROLLER, handlers, lambda *denial: self.controller.audit.denied(*denial))
-
-    @property
-    def controller(self) -> ActiveController:
-        """The controller of this term."""
-        if self._terms is not None:
-            return self._terms.controller
-        assert self._only is not None
-        return self._only
 
     @property
     def decides(self) -> bool:
@@ -103,34 +86,37 @@ class ControllerServer:
         return self._election.epoch if self._election is not None else 0
 
     async def start(self) -> None:
-        """Become active, or read the metadata if there are other controllers; then serve.
+        """Become active, or read the metadata if there are other controllers; then serve. That waits until an etcd
+        answers.
 
-        Raises ReplogError if it cannot; call `stop` all the same."""
-        if self._terms is None:
+        Raises KAFKA_STORAGE_ERROR if there is no store or it is damaged, UNSUPPORTED_VERSION if a later release has
+        written to it; call `stop` all the same."""
+        if self._election is None:
             await self.controller.start()
         else:
-            await self._terms.begin()
+            while not await self._followed():
+                await asyncio.sleep(FOLLOW_S)
         self.address = await self._server.start()
         await self._server.set_serving(True)
-        if self._terms is not None:
+        if self._election is not None:
             await self._report_role(False)
-            self._running = asyncio.create_task(self._terms.run(), name="terms")
+            self._running = asyncio.create_task(self._run_terms(self._election), name="terms")
         self._telling = for_good(self._report_when_behind(), "tell when behind")
         log.info("controller listening", address=self.address)
 
     async def _report_role(self, decides: bool) -> None:
         """Report a standby as healthy, otherwise it would be stopped or waited for; its service serves nobody."""
-        if not self._is_behind.is_set():
+        if not self.controller.is_behind.is_set():
             await self._server.set_serving(decides, methods.CONTROLLER.full_name)
 
     async def _report_when_behind(self) -> None:
         """Report a controller that is behind as not serving. Its process stays: to start it again mends nothing."""
-        await self._is_behind.wait()
+        await self.controller.is_behind.wait()
         await self._server.set_serving(False, "", methods.CONTROLLER.full_name)
 
     async def wait(self) -> None:
-        """Wait after `start`. Raises NOT_CONTROLLER once another controller has taken over the store;
-        KAFKA_STORAGE_ERROR, UNSUPPORTED_VERSION if a shared store is gone or damaged, or of a later release."""
+        """Wait after `start`. Raises NOT_CONTROLLER once another controller has taken over the store, or writes to it
+        without leading; and as `start` if a shared store is gone or damaged, or of a later release."""
         if self._running is not None:
             await self._running
         error = await self.controller.failure
@@ -144,46 +130,19 @@ class ControllerServer:
         if self._election is not None:
             await self._election.close()
 
-
-class Terms:
-    """A controller among several follows what the others commit until it is elected, decides until its lease is lost,
-    and follows again. Each term has its own `controller`. Call `begin`, then `run`."""
-
-    def __init__(
-        self,
-        store: EtcdStore,
-        election: Election,
-        new_controller: Callable[[], ActiveController],
-        on_change: Callable[[bool], Awaitable[None]],
-    ) -> None:
-        """`on_change` is called with True when the controller begins to decide, and with False when it ends."""
-        self.controller = new_controller()
-        self._store = store
-        self._election = election
-        self._new_controller = new_controller
-        self._on_change = on_change
-        self._failed = 0  # calls to etcd that failed in a row
-
-    async def begin(self) -> None:
-        """Take in the store, as soon as an etcd answers. Raises KAFKA_STORAGE_ERROR if there is none or it is damaged,
-        UNSUPPORTED_VERSION if a later release has written to it."""
-        while not await self._followed():
-            await asyncio.sleep(FOLLOW_S)
-
-    async def run(self) -> None:
-        """Follow and lead until cancelled. Raises as `begin`, and NOT_CONTROLLER if another writes without leading."""
+    async def _run_terms(self, election: Election) -> None:
         while True:
-            while not await self._elected():
+            while not await self._elected(election):
                 await self._followed()
                 await asyncio.sleep(FOLLOW_S)
-            log.info("this controller is elected", epoch=self._election.epoch)
-            await self._lead()
-            log.warning("this controller leads no longer", epoch=self._election.epoch)
+            log.info("this controller is elected", epoch=election.epoch)
+            await self._lead(election)
+            log.warning("this controller leads no longer", epoch=election.epoch)
             await asyncio.sleep(FOLLOW_S)  # a controller that cannot lead would otherwise be elected again at once
 
-    async def _elected(self) -> bool:
+    async def _elected(self, election: Election) -> bool:
         try:
-            return await self._election.stand()
+            return await election.stand()
         except ReplogError as error:
             self._warn("cannot ask etcd who leads", error)
             return False
@@ -209,13 +168,14 @@ class Terms:
             log.warning(event, reason=str(error), failed_before=self._failed)
         self._failed += 1
 
-    async def _lead(self) -> None:
+    async def _lead(self, election: Election) -> None:
         controller = self.controller
-        self._store.epoch = self._election.epoch
-        holding = asyncio.create_task(self._election.hold(), name="hold the lease")
+        assert isinstance(self._store, EtcdStore)
+        self._store.epoch = election.epoch
+        holding = asyncio.create_task(election.hold(), name="hold the lease")
         try:
             await controller.start()
-            await self._on_change(True)
+            await self._report_role(True)
             either: set[asyncio.Future[Any]] = {holding, controller.failure}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except (ReplogError, LeadershipLostError) as error:
@@ -223,17 +183,19 @@ class Terms:
                 raise
             log.warning("cannot lead", reason=str(error))
         finally:
-            await self._on_change(False)
+            await self._report_role(False)
             await end(holding)
             await self._next_term()
-            await self._election.resign()
+            await election.resign()
         failure = controller.failure.result() if controller.failure.done() else None
         if failure is not None and not isinstance(failure, LeadershipLostError):
             raise ErrorCode.NOT_CONTROLLER.error(f"the controller stopped: {failure}") from failure
 
     async def _next_term(self) -> None:
-        await self.controller.stop()
+        before = self.controller
+        await before.stop()
         self.controller = self._new_controller()
+        self.controller.is_behind, self.controller.tally = before.is_behind, before.tally
 
 
 class OfOneTerm:

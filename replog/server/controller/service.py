@@ -41,7 +41,7 @@ from replog.rpc.peer import peer
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.server.controller.active_controller import ActiveController
-from replog.server.slices import in_slices
+from replog.server.work import in_slices
 from replog.topic import TopicPartition
 
 A = TypeVar("A")
@@ -53,12 +53,11 @@ LOT = 250  # partitions of a commit take some 20 ms
 _ELECTIONS = {pb.PREFERRED: Election.PREFERRED, pb.UNCLEAN: Election.UNCLEAN}
 
 
+_PREVIOUS = ("previous_broker_epoch", "previous_incarnation_id")
+_REGISTRATION = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", *_PREVIOUS)
+
 _Name = pb.PartitionName | TopicPartition
 _Claims = pb.HeartbeatRequest | pb.AlterPartitionRequest | pb.AllocateProducerIdsRequest
-
-
-_REGISTRATION = ("cluster_id", "broker_id", "incarnation_id", "address", "rack")
-_PREVIOUS = ("previous_broker_epoch", "previous_incarnation_id")
 
 
 class ControllerService:
@@ -77,7 +76,7 @@ class ControllerService:
         )
         Release().check_fits(release, f"broker {request.broker_id}")
         registration = Registration(
-            **same_fields(request, _REGISTRATION + _PREVIOUS),
+            **same_fields(request, _REGISTRATION),
             endpoints=endpoints_from_messages(request.endpoints),
             release=release,
             missing=[(missing.topic_id, missing.partitions) for missing in request.missing],

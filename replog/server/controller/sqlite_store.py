@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -55,22 +55,15 @@ class SqliteStore:
         its newest changes, or cannot be written."""
         self.path = directory / DATABASE_NAME
         self._check_there()
-        self._lock = _lock(directory) if not read_only else None
-        try:
-            with self._explained("open"):
-                uri = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
-                self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-            try:
-                with self._explained("open"):
-                    self._check_sound()
-                    if not read_only:
-                        self._prepare()
-            except BaseException:
-                self._db.close()
-                raise
-        except BaseException:
-            self._unlock()
-            raise
+        uri = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+        with ExitStack() as undo, self._explained("open"):
+            self._lock = undo.enter_context(_lock(directory)) if not read_only else None
+            self._db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+            undo.callback(self._db.close)
+            self._check_sound()
+            if not read_only:
+                self._prepare()
+            undo.pop_all()
 
     def _check_there(self) -> None:
         if not self.path.exists():
@@ -202,9 +195,6 @@ class SqliteStore:
             if self._lock is not None:
                 self._db.execute("PRAGMA journal_mode = DELETE")
         self._db.close()
-        self._unlock()
-
-    def _unlock(self) -> None:
         if self._lock is not None:
             self._lock.close()
 

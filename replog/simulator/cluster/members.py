@@ -19,7 +19,7 @@ from replog.server.controller.process import controller_server
 from replog.server.controller.process import serve as serve_controller
 from replog.server.controller.server import ControllerServer
 from replog.server.controller.sqlite_store import SqliteStore, StoreInThread
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.etcd import PREFIX, EtcdService, EtcdState
 from replog.simulator.invariants import Violation

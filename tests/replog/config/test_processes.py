@@ -6,7 +6,7 @@ import pytest
 
 from replog.config.listeners import parse_address
 from replog.config.processes import BrokerConfig, ControllerConfig
-from replog.config.properties import PATHS, load_properties, load_settings
+from replog.config.properties import MAX_LONG, PATHS, load_properties, load_settings, number_in
 from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
 
@@ -221,3 +221,13 @@ def test_a_relative_path_that_would_lead_elsewhere_than_it_did_is_refused(tmp_pa
     (tmp_path / "a,b").mkdir()
     with pytest.raises(ReplogError, match="a,b/data; write the whole path"):
         load_settings(file.rename(tmp_path / "a,b" / "x.properties"))
+
+
+@pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", "1e3", "1_0", " 1", "\u0664", "\u00b2", "65536", "9" * 5000])
+def test_what_is_no_number_in_the_range_is_told_apart_without_an_error(text):
+    assert number_in(text, 65535) is None
+
+
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("007", 7), ("65535", 65535), (str(MAX_LONG), MAX_LONG)])
+def test_numbers_are_ascii_digits(text, number):
+    assert number_in(text, MAX_LONG) == number

@@ -103,8 +103,6 @@ class CleaningProcess:
 
 
 class Cleanings:
-    """Carries out one cleaning after the other."""
-
     def __init__(self) -> None:
         self._cleaning: Cleaning | None = None
 

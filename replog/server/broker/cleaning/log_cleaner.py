@@ -22,7 +22,7 @@ from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted, 
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import CLEANING
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -117,7 +117,6 @@ class LogCleaner:
                 await in_thread(cleaned_offsets.write)
 
     def _all_hosted(self) -> AsyncIterator[tuple[TopicPartition, HostedPartition]]:
-        """Yields all hosted replicas, in slices."""
         return self._context.throttle.in_slices(list(self._replicas.hosted.items()))
 
     async def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:

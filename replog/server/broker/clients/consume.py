@@ -9,7 +9,7 @@ from replog.server.authorizer import Permits
 from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import CONSUMER
-from replog.server.slices import SLICE, in_slices
+from replog.server.work import in_slices
 
 COLD_WAIT_MS = 10_000  # a single call waits for cold reads: without a session, every call would find nothing
 
@@ -18,7 +18,6 @@ class ConsumerStream:
     """Answers the requests of a session, one at a time."""
 
     def __init__(self, manager: ReplicaManager, permits: Permits, *, cold_wait_ms: int = 0) -> None:
-        """`cold_wait_ms` goes to `FetchSession`."""
         self._manager = manager
         self._context = manager.context
         self._permits = permits
@@ -55,14 +54,11 @@ class ConsumerStream:
         self._ready = asyncio.get_running_loop().create_future()
         clock, session = self._context.clock, self._session
         most = min(request.max_bytes, self._context.config.fetch_max_bytes)
-        if len(request.named) + len(request.forgotten) <= SLICE:
-            session.on_request(request)
-        else:
-            session.on_request(request._replace(named={}, forgotten=()))
-            async for tp in in_slices(request.forgotten):
-                session.forget(tp)
-            async for tp, fetch in in_slices(request.named.items()):
-                session.name(tp, fetch)
+        session.on_request(request._replace(named={}, forgotten=()))
+        async for tp in in_slices(request.forgotten):
+            session.forget(tp)
+        async for tp, fetch in in_slices(request.named.items()):
+            session.name(tp, fetch)
         room = await self._room(share, most)
         rows = session.ask(request, clock.monotonic_ms(), room)
         while rows is None:

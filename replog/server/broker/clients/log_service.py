@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from leader.delayed_produce import DelayedDeleteRecords, DeleteRecordsResult
@@ -27,7 +28,7 @@ from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.look_ups import LOOK_UP_S, LookUps
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.slices import SLICE, in_slices
+from replog.server.work import in_slices
 from replog.topic import TopicPartition
 
 _ISOLATION = {int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK, int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED}
@@ -36,25 +37,18 @@ _BROKER = ("broker_id", "rack", "fenced", "broker_epoch", "in_controlled_shutdow
 UNSAID_FETCH_BYTES = DEFAULT_ANSWER_BYTES - MIB  # records for a request without a limit; the head takes the rest
 
 
+@dataclass(eq=False)
 class LogService:
     """Handlers for `replog.v1.Log`: produce and fetch as streams and as single calls, the others as calls."""
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        producer_ids: ProducerIds,
-        quotas: ClientQuotas,
-        look_ups: LookUps,
-        listener: str = "",
-    ) -> None:
-        """`listener` is the name of the listener that serves it; empty for that between brokers."""
-        self._listener = listener
-        self._manager = manager
-        self._context = manager.context
-        self._replicas = manager.replicas
-        self._producer_ids = producer_ids
-        self._quotas = quotas
-        self._look_ups = look_ups
+    _manager: ReplicaManager
+    _producer_ids: ProducerIds
+    _quotas: ClientQuotas
+    _look_ups: LookUps
+    _listener: str = ""  # the name of the listener that serves it; empty: that between brokers
+
+    def __post_init__(self) -> None:
+        self._context, self._replicas = self._manager.context, self._manager.replicas
 
     # -- produce
 
@@ -217,7 +211,7 @@ class LogService:
         permits = self._permits("get_metadata", quietly=not request.topics)
         response = pb.GetMetadataResponse(
             cluster_id=image.cluster_id,
-            controller=self._producer_ids.controller,
+            controller=self._producer_ids.controller.address,
             controllers=self._context.config.controller_listener.split(","),
             brokers=[
                 pb.BrokerMetadata(
@@ -324,10 +318,8 @@ async def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> Se
     """Parse a request, in slices if it names many partitions. Raises INVALID_REQUEST."""
     max_bytes = max(0, request.max_bytes or UNSAID_FETCH_BYTES)
     named: dict[TopicPartition, FetchPartition] = {}
-    for number, partition in enumerate(request.partitions, 1):
+    async for partition in in_slices(request.partitions):
         named[_topic_partition(partition)] = _fetch_partition(partition, max_bytes)
-        if not number % SLICE:  # `in_slices` would cost every fetch of one partition a microsecond
-            await asyncio.sleep(0)
     _check_named_once(named, request.partitions)
     rack = _optional(request, "rack_id")
     return SessionRequest(

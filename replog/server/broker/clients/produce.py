@@ -3,6 +3,7 @@ are appended as they arrive, and answers of one turn of the event loop share a m
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from replog.errors import ErrorCode, ReplogError
@@ -124,16 +125,16 @@ class Produce:
         self._done(self)
 
 
+@dataclass(eq=False)
 class ProduceStream:
-    def __init__(self, manager: ReplicaManager, stream: ServerStream, permits: Permits, quota: QuotaThrottle) -> None:
-        self._manager = manager
-        self._permits = permits
-        self._throttle = quota
-        self._muted = False  # the client has sent too much, and is not read for a while
-        self._stream = stream
-        self._under_way = 0
-        self._answers: list[pb.ProduceAnswer] = []  # not sent yet
-        self._all_answered: asyncio.Future[None] | None = None  # set when the client has finished
+    _manager: ReplicaManager
+    _stream: ServerStream
+    _permits: Permits
+    _throttle: QuotaThrottle
+    _muted: bool = False  # the client has sent too much, and is not read for a while
+    _under_way: int = 0
+    _answers: list[pb.ProduceAnswer] = field(default_factory=list)  # not sent yet
+    _all_answered: asyncio.Future[None] | None = None  # set when the client has finished
 
     async def run(self) -> None:
         """Serve the stream until the client has finished and has its answers. Raises the first error with acks=0, and
@@ -207,7 +208,6 @@ def batches(request: WithRecords[pb.ProduceRequest]) -> list[tuple[TopicPartitio
 
 
 def refusal(code: ErrorCode, tp: TopicPartition, broker_id: int) -> ReplogError:
-    """Return the error of a partition in an answer."""
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return refused_topic(tp.topic)
     why = _WHY.get(code, "broker {broker} does not serve {tp}; refresh metadata, and try again")

@@ -6,6 +6,7 @@ then not read until the average is back at the rate (KIP-219). The wait is bound
 import asyncio
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from replog.config.processes import DEFAULT_USER, ClientQuota
 from replog.config.properties import number_in
@@ -19,16 +20,16 @@ MAX_THROTTLED = 10_000  # users that are remembered
 PRODUCED, CONSUMED = ClientQuota.model_fields
 
 
+@dataclass(eq=False, slots=True)
 class QuotaThrottle:
     """A user's bytes, produced or consumed. They drain at the rate; more than a burst has to be waited for."""
 
-    def __init__(self, user: str, kind: str, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
-        self._user = user
-        self._kind = kind
-        self._quotas = quotas
-        self._clock = clock
-        self._bytes = 0.0
-        self._drained_ms = 0
+    _user: str
+    _kind: str
+    _quotas: Mapping[str, Mapping[str, str]]  # each user's, from the metadata; they may change at any time
+    _clock: Clock
+    _bytes: float = 0.0
+    _drained_ms: int = 0
 
     @property
     def rate(self) -> int | None:
@@ -75,7 +76,6 @@ class QuotaThrottle:
 
 class ClientQuotas:
     def __init__(self, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
-        """`quotas` has each user's, from the metadata; they may change at any time."""
         self._quotas = quotas
         self._clock = clock
         self._throttles: dict[tuple[str, str], QuotaThrottle] = {}

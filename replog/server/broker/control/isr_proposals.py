@@ -48,7 +48,6 @@ class AlterPartitionSender:
         return True
 
     async def run(self, on_result: OnResult) -> None:
-        """Send proposals until cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()

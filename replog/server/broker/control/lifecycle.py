@@ -45,15 +45,14 @@ class BrokerState(Enum):
     SHUTTING_DOWN = "shutting down"
 
 
+@dataclass(slots=True)
 class BrokerStanding:
-    def __init__(self, heartbeat_interval_ms: int) -> None:
-        self.state = BrokerState.STARTING
-        self.fenced = True
-        self.interval_ms = heartbeat_interval_ms
+    interval_ms: int
+    state: BrokerState = BrokerState.STARTING
+    fenced: bool = True
 
     @property
     def want_fence(self) -> bool:
-        """True if the broker is not ready to serve."""
         return self.state in (BrokerState.STARTING, BrokerState.RECOVERY)
 
     @property
@@ -179,8 +178,19 @@ class BrokerLifecycle:
 
     async def _heartbeat(self) -> float:
         """Send a heartbeat. Return how long to wait before the next."""
-        request = self._heartbeat_request(
-            want_fence=self.standing.want_fence, want_shutdown=self.standing.want_shutdown
+        log_ends, self._has_more_log_ends = self._log_ends.next()
+        request = pb.HeartbeatRequest(
+            **self._identity.claim(),
+            metadata_version=self._context.image.version,
+            want_fence=self.standing.want_fence,
+            want_shutdown=self.standing.want_shutdown,
+            known=self._known.message,
+            offline=[  # the next ones are sent when the controller has acted on these
+                pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition, is_gone=is_gone)
+                for tp, topic_id, is_gone in islice(self._replicas.offline(), MAX_OFFLINE_PER_REQUEST)
+            ],
+            tells_log_ends=True,
+            log_ends=log_ends,
         )
         interval_s = self.standing.interval_ms / 1000
         question_ms = self._context.time.clock.monotonic_ms()
@@ -232,35 +242,8 @@ class BrokerLifecycle:
         log.warning("registered again", broker=self._identity.broker_id, broker_epoch=self._identity.broker_epoch)
         return 0.0
 
-    def _heartbeat_request(self, *, want_fence: bool, want_shutdown: bool) -> pb.HeartbeatRequest:
-        log_ends, self._has_more_log_ends = self._log_ends.next()
-        return pb.HeartbeatRequest(
-            **self._identity.claim(),
-            metadata_version=self._context.image.version,
-            want_fence=want_fence,
-            want_shutdown=want_shutdown,
-            known=self._known.message,
-            offline=[  # the next ones are sent when the controller has acted on these
-                pb.OfflineReplica(topic=tp.topic, topic_id=topic_id, partition=tp.partition, is_gone=is_gone)
-                for tp, topic_id, is_gone in islice(self._replicas.offline(), MAX_OFFLINE_PER_REQUEST)
-            ],
-            tells_log_ends=True,
-            log_ends=log_ends,
-        )
-
     def report_soon(self) -> None:
-        """Send the next heartbeat at once."""
         self._changed.set()
-
-    async def say_goodbye(self, timeout_s: float) -> None:
-        """Tell the controller that this broker fails: otherwise others would lead only when its session ends.
-
-        The answer does not matter, since the controller also notices the lost connections (CT-21)."""
-        request = self._heartbeat_request(want_fence=True, want_shutdown=True)
-        self._may_stop.set()  # otherwise another heartbeat could follow
-        self._changed.set()
-        with contextlib.suppress(ReplogError):
-            await self._channel.call(methods.Controller["heartbeat"], request, timeout_s)
 
     async def controlled_shutdown(self, timeout_s: float) -> bool:
         """Ask to be relieved of every leadership. Return True if the controller agreed within `timeout_s` (CT-13)."""
@@ -271,13 +254,13 @@ class BrokerLifecycle:
         return self._may_stop.is_set()
 
 
+@dataclass(slots=True)
 class LogEnds:
     """Reports all replicas without a leader, some in each heartbeat, round after round."""
 
-    def __init__(self, image: MetadataImage, replicas: HostedReplicas) -> None:
-        self._image = image
-        self._replicas = replicas
-        self._reported = 0  # replicas reported in this round
+    _image: MetadataImage
+    _replicas: HostedReplicas
+    _reported: int = 0  # replicas reported in this round
 
     def next(self) -> tuple[Sequence[pb.ReplicaLogEnd], bool]:
         """Return the reports for the next heartbeat, and True if this round has more."""
@@ -288,20 +271,14 @@ class LogEnds:
         reports = []
         for tp in looked_at:
             hosted, epoch = self._replicas.hosted.get(tp), self._image.partitions[tp].leader_epoch
+            report = pb.ReplicaLogEnd(partition=tp.partition, leader_epoch=epoch)
             if (topic_id := self._replicas.offline_id(tp)) is not None:
-                it = pb.ReplicaLogEnd(topic_id=topic_id, partition=tp.partition, leader_epoch=epoch, is_offline=True)
-                reports.append(it)
-                continue
-            if hosted is None or hosted.follower is None or hosted.leader_epoch != epoch:
+                report.topic_id, report.is_offline = topic_id, True
+            elif hosted is None or hosted.follower is None or hosted.leader_epoch != epoch:
                 continue  # its role is not up to date: it may still take records from a leader
-            end, last_epoch = hosted.log.log_end_offset, hosted.log.epochs.latest_epoch
-            reports.append(
-                pb.ReplicaLogEnd(
-                    topic_id=hosted.topic_id,
-                    partition=tp.partition,
-                    leader_epoch=epoch,
-                    last_epoch=-1 if last_epoch is None or end == 0 else last_epoch,
-                    end_offset=end,
-                )
-            )
+            else:
+                end, last_epoch = hosted.log.log_end_offset, hosted.log.epochs.latest_epoch
+                report.topic_id, report.end_offset = hosted.topic_id, end
+                report.last_epoch = -1 if last_epoch is None or end == 0 else last_epoch
+            reports.append(report)
         return reports, has_more

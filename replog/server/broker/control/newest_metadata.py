@@ -16,7 +16,7 @@ from replog.log.directories.identity import Position, read_position, write_posit
 from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk
 from replog.metadata.records import position_to_message
 from replog.rpc.v1 import metadata_pb2 as pb
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 
 log = structlog.get_logger()
 

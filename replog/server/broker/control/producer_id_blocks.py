@@ -20,15 +20,10 @@ class ProducerIds:
     """Gives out each id once. The rest of a block is lost when the broker stops; there are plenty."""
 
     _identity: Identity
-    _controller: Channel
+    controller: Channel
     _until_known: Callable[[int], Awaitable[None]]  # returns when the metadata here say that an id was given
     _block: range = range(0)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)  # otherwise each client that waits would ask
-
-    @property
-    def controller(self) -> str:
-        """The controller's address, as far as it is known."""
-        return self._controller.address
 
     async def next_id(self) -> int:
         """Return the next id, of a new block if needed. Raises BROKER_NOT_AVAILABLE, which is retriable."""
@@ -48,7 +43,7 @@ class ProducerIds:
 
     async def _next_block(self) -> range:
         request = pb.AllocateProducerIdsRequest(**self._identity.claim())
-        response: pb.AllocateProducerIdsResponse = await self._controller.call(
+        response: pb.AllocateProducerIdsResponse = await self.controller.call(
             methods.Controller["allocate_producer_ids"], request, TIMEOUT_S
         )
         if response.first_producer_id < 0 or response.count <= 0:
@@ -60,5 +55,5 @@ class ProducerIds:
     def _unavailable(self, why: str) -> ReplogError:
         return ErrorCode.BROKER_NOT_AVAILABLE.error(
             f"broker {self._identity.broker_id} gets no producer ids from the controller at "
-            f"{self._controller.address}: {why}; try again"
+            f"{self.controller.address}: {why}; try again"
         )

@@ -19,6 +19,7 @@ record contradicts itself does so until the next record. A failed disk takes its
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -44,8 +45,7 @@ from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_fetcher import FetcherManager
 from replog.server.logging import log_each
-from replog.server.slices import in_slices
-from replog.server.threads import in_thread
+from replog.server.work import in_slices, in_thread
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -63,39 +63,29 @@ Placed = Mapping[TopicPartition, PartitionState | None]  # None: the partition i
 Topics = Mapping[str, Topic | None]  # changes that are not in the image yet; None: the topic is deleted
 
 
+@dataclass(eq=False)
 class RoleChanges:
     """Applies the image, whole or change by change, to the hosted partitions."""
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        logs: LogManager,
-        fetchers: FetcherManager,
-        identity: Identity,
-        known: NewestMetadata,
-        shutting_down: Callable[[], bool],
-        backoff: Backoff,
-    ) -> None:
-        self._manager = manager
-        self._context = manager.context
-        self._replicas = manager.replicas
-        self._image = manager.context.image
-        self._broker_id = manager.context.config.node_id
-        self._logs = logs
-        self._fetchers = fetchers
-        self._identity = identity
-        self._known = known
-        self._shutting_down = shutting_down
-        self._backoff = backoff
-        self.turn = asyncio.Lock()  # held while a change is carried out
-        self.waiting = 0  # changes of the metadata that wait for another one, or a wave, to end
-        self._coming: dict[TopicPartition, None] = {}  # new replicas for later waves
-        self._any_coming = asyncio.Event()
-        self._refused: dict[TopicPartition, None] = {}  # replicas to try again
-        self._any_refused = asyncio.Event()
+    _manager: ReplicaManager
+    _logs: LogManager
+    _fetchers: FetcherManager
+    _identity: Identity
+    _known: NewestMetadata
+    _shutting_down: Callable[[], bool]
+    _backoff: Backoff
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # held while a change is carried out
+    waiting: int = 0  # changes of the metadata that wait for another one, or a wave, to end
+    _coming: dict[TopicPartition, None] = field(default_factory=dict)  # new replicas for later waves
+    _any_coming: asyncio.Event = field(default_factory=asyncio.Event)
+    _refused: dict[TopicPartition, None] = field(default_factory=dict)  # replicas to try again
+    _any_refused: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self._context, self._replicas = self._manager.context, self._manager.replicas
+        self._image, self._broker_id = self._context.image, self._context.config.node_id
 
     async def apply_image(self) -> None:
-        """Apply the whole image, at start."""
         async with self.turn:
             self._replicas.set_rates()
             log_odd_settings(in_image(self._image))
@@ -139,7 +129,6 @@ class RoleChanges:
         return WAVE if self._context.throttle.serves else LARGE_WAVE
 
     async def retry(self) -> None:
-        """Try refused replicas again, until cancelled."""
         while True:
             await self._any_refused.wait()
             await asyncio.sleep(self._backoff.next_s())
@@ -295,7 +284,6 @@ class RoleChanges:
         self._manager.check_record_deletions(theirs)
 
     async def _configure(self, topic: Topic) -> None:
-        """Apply a topic's settings to its hosted partitions."""
         config = topic_config(topic.name, topic.configs)
         names = self._image.index.of_topic(topic.name)
         async for tp in in_slices([tp for tp in names if tp in self._replicas.hosted]):

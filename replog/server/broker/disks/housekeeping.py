@@ -24,8 +24,7 @@ from replog.log.retention import Deletion, delete_old_segments
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.logging import log_each
-from replog.server.slices import in_slices
-from replog.server.threads import in_thread
+from replog.server.work import in_slices, in_thread
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -77,12 +76,9 @@ class Housekeeping:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             for chore in chores:
-                await self._try(chore)
-
-    async def _try(self, chore: Chore) -> None:
-        with self._context.storage_errors_reported(chore.__name__.strip("_")):
-            if (doing := chore()) is not None:
-                await doing
+                with self._context.storage_errors_reported(chore.__name__.strip("_")):
+                    if (doing := chore()) is not None:
+                        await doing
 
     def _resign_where_unheard(self) -> None:
         """Have leaders resign that nobody reaches (ISR-20)."""

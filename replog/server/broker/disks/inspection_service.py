@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -28,8 +29,7 @@ from replog.server.authorizer import refused_topic
 from replog.server.broker.clients.quotas import CONSUMED, ClientQuotas
 from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.hosted_replicas import HostedPartition, HostedReplicas
-from replog.server.slices import in_slices
-from replog.server.threads import in_thread
+from replog.server.work import in_slices, in_thread
 from replog.topic import TopicPartition
 
 PIECE_BYTES = 256 << 10
@@ -42,15 +42,15 @@ _SUFFIX = {
 }
 
 
+@dataclass(eq=False)
 class InspectionService:
     """Handlers for `replog.v1.Inspection`. Calls may name any replica of this broker, leader or follower."""
 
-    def __init__(self, context: BrokerContext, replicas: HostedReplicas, quotas: ClientQuotas) -> None:
-        self.longest_step_s: Callable[[], float] = lambda: 0.0  # the event loop's, if it is watched
-        self._context = context
-        self._replicas = replicas
-        self._quotas = quotas
-        self._logs: LogManager | None = None
+    _context: BrokerContext
+    _replicas: HostedReplicas
+    _quotas: ClientQuotas
+    _logs: LogManager | None = None
+    longest_step_s: Callable[[], float] = lambda: 0.0  # the event loop's, if it is watched
 
     def serve(self, logs: LogManager) -> None:
         """Give the service the logs, before any replica is hosted."""
@@ -126,8 +126,10 @@ class InspectionService:
         async with _opened(path) as (file, size):
             if positions:
                 pieces = await _disk(path, lambda: [read_exactly(file, at, HEADER_SIZE) for at in positions])
+                if any(len(header) < HEADER_SIZE for header in pieces):
+                    raise ErrorCode.OFFSET_OUT_OF_RANGE.error(f"{path.name} is shorter now; describe the replica again")
                 throttle.record(len(pieces) * HEADER_SIZE)
-                yield WithRecords(pb.ReadBatchHeadersResponse(), _whole(path, pieces))
+                yield WithRecords(pb.ReadBatchHeadersResponse(), pieces)
                 return
             walk = read_headers(file, size, request.position)
             left = request.max_headers or size
@@ -190,12 +192,6 @@ def _headers(walk: Iterator[tuple[int, BatchHeader]], count: int) -> list[bytes]
     headers: list[bytes] = []
     with contextlib.suppress(CorruptRecord):
         headers.extend(HEADER.pack(*header) for _, header in islice(walk, count))
-    return headers
-
-
-def _whole(path: Path, headers: list[bytes]) -> list[bytes]:
-    if any(len(header) < HEADER_SIZE for header in headers):
-        raise ErrorCode.OFFSET_OUT_OF_RANGE.error(f"{path.name} is shorter now; describe the replica again")
     return headers
 
 

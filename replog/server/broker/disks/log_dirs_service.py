@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,18 +16,18 @@ from replog.rpc.v1 import log_dirs_pb2 as pb
 from replog.server.broker.context import BrokerContext
 from replog.server.broker.disks.moves import ReplicaMoves
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.topic import TopicPartition, validate_topic_name
 
 
+@dataclass(eq=False)
 class LogDirsService:
     """Handlers for `replog.v1.LogDirs`. They refuse everything before `serve`."""
 
-    def __init__(self, context: BrokerContext, replicas: HostedReplicas) -> None:
-        self._context = context
-        self._replicas = replicas
-        self._logs: LogManager | None = None
-        self._moves: ReplicaMoves | None = None
+    _context: BrokerContext
+    _replicas: HostedReplicas
+    _logs: LogManager | None = None
+    _moves: ReplicaMoves | None = None
 
     def serve(self, logs: LogManager, moves: ReplicaMoves) -> None:
         self._logs, self._moves = logs, moves

@@ -19,7 +19,7 @@ from replog.log.log import Log
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_fetcher import FetcherManager
 from replog.server.logging import log_each
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()

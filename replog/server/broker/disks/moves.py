@@ -22,7 +22,7 @@ from replog.log.log import Log
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.traffic import MOVE
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()

@@ -1,6 +1,7 @@
 """Replicas that failed on a disk that works are opened again with a backoff, until they work (D57)."""
 
 import asyncio
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -10,10 +11,11 @@ from replog.config.topic import topic_config
 from replog.errors import ReplogError
 from replog.log.directories.log_directory import PlacedHere
 from replog.log.directories.log_manager import LogManager
+from replog.metadata.image import MetadataImage
 from replog.server.broker.control.role_changes import RoleChanges
-from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.broker.replicas.hosted_replicas import HostedReplicas
 from replog.server.logging import log_each
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -21,21 +23,16 @@ log = structlog.get_logger()
 FIRST_MS, LAST_MS = 1000, 60_000  # the waits between tries
 
 
+@dataclass(eq=False)
 class Reopening:
-    """Opens failed replicas again while the broker runs."""
-
-    def __init__(
-        self, manager: ReplicaManager, logs: LogManager, roles: RoleChanges, placed: PlacedHere, backoff: Backoff
-    ) -> None:
-        self._image = manager.context.image
-        self._replicas = manager.replicas
-        self._logs = logs
-        self._roles = roles
-        self._placed = placed
-        self._backoff = backoff
+    _image: MetadataImage
+    _replicas: HostedReplicas
+    _logs: LogManager
+    _roles: RoleChanges
+    _placed: PlacedHere
+    _backoff: Backoff
 
     async def run(self) -> None:
-        """Try until cancelled."""
         while True:
             await asyncio.sleep(self._backoff.next_s())
             if not await self._try_all():

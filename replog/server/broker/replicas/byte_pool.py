@@ -48,8 +48,6 @@ class Lease:
 
 
 class _Place:
-    """A place in the line."""
-
     def __init__(self, wanted: int, wait_s: float) -> None:
         loop = asyncio.get_running_loop()
         self.wanted = wanted

@@ -19,7 +19,7 @@ from replog.log.files.opening import bring
 from replog.rpc.fair_queue import FairQueue
 from replog.server.broker.context import BrokerContext
 from replog.server.broker.replicas.byte_pool import BytePool
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -141,7 +141,6 @@ class FetchSessions:
         return bool(self._marked)
 
     def answer_some(self) -> None:
-        """Have some of the marked sessions look."""
         self.answer(tuple(islice(self._marked, TOLD_AT_ONCE)))
 
     def answer(self, sessions: Iterable[FetchSession[Any]]) -> None:

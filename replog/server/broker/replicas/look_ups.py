@@ -13,7 +13,7 @@ from replog.log.files.opening import bring
 from replog.log.log import Log
 from replog.log.offsets import TimestampAndOffset
 from replog.log.timestamps import ClaimingBatch
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 
 RESTS = 3  # times the duration of a search
 LONG_S, LONG_RESTS = 0.01, 9  # the rests of a search of at least `LONG_S`

@@ -126,7 +126,9 @@ class ReplicaManager:
 
     def _follow_up(self) -> None:
         """Do the work that this pass of the loop has collected."""
-        self._drain()
+        if self._advanced:
+            advanced, self._advanced = self._advanced, {}
+            self._check(advanced)
         posts, self._posts = self._posts, []
         for post in posts:
             try:
@@ -196,11 +198,6 @@ class ReplicaManager:
                 self.propose(tp, leader)
                 # Otherwise a leader that must stay asks at every look.
                 self.replicas.failure_detector.listen_anew(now_ms)
-
-    def _drain(self) -> None:
-        if self._advanced:
-            advanced, self._advanced = self._advanced, {}
-            self._check(advanced)
 
     def _check(self, advanced: Collection[TopicPartition]) -> None:
         self._complete(self.produces, advanced)

@@ -64,10 +64,6 @@ class ReplicaFetcher:
         self._timer = DeadlineTimer(context.clock, self._look)
         self._task = asyncio.create_task(self._run(), name=f"fetcher from {channel.address}")
 
-    def add(self, hosted: HostedPartition) -> None:
-        """Copy this partition, too, after `go` at the latest."""
-        self.session.add(hosted)
-
     def go(self) -> None:
         """Send a request at the end of this turn of the event loop, if there is something to ask."""
         if not self._will_look:
@@ -83,10 +79,6 @@ class ReplicaFetcher:
         """Ignore what arrives for `tp` from now on."""
         if self.session.remove(tp):
             self.go()
-
-    @property
-    def empty(self) -> bool:
-        return not self.session.partitions
 
     async def close(self) -> None:
         self._timer.cancel()
@@ -246,7 +238,7 @@ class FetcherManager:
         fetcher = self._fetchers.get(leader.address)
         if fetcher is None:
             fetcher = self._fetchers[leader.address] = self._new_fetcher(leader.address)
-        fetcher.add(hosted)
+        fetcher.session.add(hosted)
         self._places[hosted.topic_partition] = leader.address
 
     def go(self) -> None:
@@ -269,7 +261,7 @@ class FetcherManager:
 
     def close_idle(self) -> None:
         for address, fetcher in list(self._fetchers.items()):
-            if fetcher.empty:
+            if not fetcher.session.partitions:
                 del self._fetchers[address]
                 task = asyncio.create_task(fetcher.close())
                 self._closing[task] = None

@@ -2,13 +2,12 @@
 
 import asyncio
 from contextlib import suppress
-from random import Random
 
 from replog.errors import ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2
 from replog.server.clock import Clock
-from replog.server.controller.etcd.client import EtcdClient, Keys, created_at, get, only, put
+from replog.server.controller.etcd.client import EtcdClient, Keys, created_at, only, put
 
 RETRY_S = 0.1
 
@@ -46,7 +45,7 @@ class Leadership:
 class Election:
     """Call `stand` until elected, `hold` until the lease is lost, `resign`, and so on."""
 
-    def __init__(self, etcd: EtcdClient, prefix: str, address: str, lease_s: int, clock: Clock, rng: Random) -> None:
+    def __init__(self, etcd: EtcdClient, prefix: str, address: str, lease_s: int, clock: Clock) -> None:
         """`address` is where others find this controller."""
         self.leader = ""  # the address of another controller that leads, if it is known; callers are sent there
         self._leadership = Leadership()
@@ -55,7 +54,6 @@ class Election:
         self._address = address
         self._lease_s = lease_s
         self._clock = clock
-        self._rng = rng
         self._lease = 0
 
     @property
@@ -91,19 +89,13 @@ class Election:
         return elected
 
     async def _take(self, asked_ms: int, lease_ms: int) -> bool:
-        mine = f"{self._address} {self._rng.randbytes(8).hex()}".encode()  # tells this try from others
-        request = etcd_pb2.TxnRequest(
-            compare=[created_at(self._key, 0)], success=[put(self._key, mine, self._lease)], failure=[get(self._key)]
-        )
+        """Take the leader's key. If an earlier answer was lost, the lease is given back, and the next try takes it."""
+        mine = put(self._key, self._address.encode(), self._lease)
+        request = etcd_pb2.TxnRequest(compare=[created_at(self._key, 0)], success=[mine])
         answer = await self._etcd.call(methods.EtcdKV["txn"], request)
-        epoch = answer.header.revision
-        if not answer.succeeded:
-            leader = only(answer.responses[0].response_range)
-            if leader is None or leader.value != mine:
-                return False
-            epoch = leader.create_revision  # an earlier answer was lost
-        self._leadership.elected(epoch, asked_ms, lease_ms)
-        return True
+        if answer.succeeded:
+            self._leadership.elected(answer.header.revision, asked_ms, lease_ms)
+        return bool(answer.succeeded)
 
     async def hold(self) -> None:
         """Renew the lease in time. Returns when it is lost, or may be."""
@@ -142,4 +134,5 @@ class Election:
 
 
 def _address(leader: etcd_pb2.KeyValue) -> str:
+    """Return a leader's address. One of release 0.1.0 has written more behind it."""
     return leader.value.decode(errors="replace").partition(" ")[0]

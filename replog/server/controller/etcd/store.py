@@ -127,7 +127,8 @@ class EtcdStore:
     async def create(self, records: Sequence[pb.MetadataRecord]) -> None:
         """Make a store of these records, in version order; a crash leaves none.
 
-        Raises KAFKA_STORAGE_ERROR if one exists, or is being made by another process; and as `load`."""
+        Raises KAFKA_STORAGE_ERROR if one exists, also the wanted one if an answer was lost, or is being made by another
+        process; and as `load`."""
         chunks = list(_in_chunks(records, (), 0))
         head = StoreHead(
             format=FORMAT,
@@ -136,33 +137,23 @@ class EtcdStore:
             next_chunk=len(chunks),
             history_id=_history_id(records),
         )
-        first, values = self._keys.chunk(0), list(map(_encoded, chunks))
-        *before, last = (put(self._keys.chunk(number), value) for number, value in enumerate(values))
-        with_head = self._with_head(last, head)
+        *before, last = (put(self._keys.chunk(number), _encoded(chunk)) for number, chunk in enumerate(chunks))
         begun = 0  # the revision of the first chunk: nobody else has written one since
-        for operations in (*([operation] for operation in before), with_head):
-            compare = [created_at(self._keys.head, 0), *([changed_at(first, begun)] if begun else [])]
-            failure = [get(self._keys.head), get(first)]
-            request = etcd_pb2.TxnRequest(compare=compare, success=operations, failure=failure)
+        for operations in (*([operation] for operation in before), self._with_head(last, head)):
+            compare = [created_at(self._keys.head, 0)]
+            compare += [changed_at(self._keys.chunk(0), begun)] if begun else []
+            request = etcd_pb2.TxnRequest(compare=compare, success=operations)
             answer = await self._etcd.call(methods.EtcdKV["txn"], request)
             if not answer.succeeded:
-                self._check_is(head, values[0], *(only(response.response_range) for response in answer.responses))
-                return
+                raise ErrorCode.KAFKA_STORAGE_ERROR.error(
+                    f"there is a metadata store already, or somebody else makes one: {self._keys.prefix} in etcd"
+                )
             begun = begun or answer.header.revision
 
     def _with_head(self, last: etcd_pb2.RequestOp, head: StoreHead) -> list[etcd_pb2.RequestOp]:
         """Return the operations by which chunks count. They delete those that a crash left."""
         left = delete(self._keys.chunk(head.next_chunk), self._keys.after_chunks)
         return [last, put(self._keys.head, head.SerializeToString()), left]
-
-    def _check_is(
-        self, head: StoreHead, first: bytes, stored: etcd_pb2.KeyValue | None, chunk: etcd_pb2.KeyValue | None
-    ) -> None:
-        """Raises KAFKA_STORAGE_ERROR unless the store is the one that was wanted: then an earlier answer was lost."""
-        if stored is None:
-            raise self._error("is being made by somebody else just now; look who, then try again")
-        if chunk is None or (stored.value, chunk.value) != (head.SerializeToString(), first):
-            raise ErrorCode.KAFKA_STORAGE_ERROR.error(f"there is a metadata store already: {self._keys.prefix} in etcd")
 
     async def commit(
         self, expected_version: int, records: Sequence[pb.MetadataRecord], forgotten: Sequence[str] = ()

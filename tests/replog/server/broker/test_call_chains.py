@@ -1,16 +1,23 @@
-"""The path of a record as function calls, from a stream to a file, is that of a broker that runs."""
+"""The path of a record as function calls, from a stream to a file, is that of a broker that runs; and what it
+copies."""
 
 import os
+import random
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from replog.errors import ErrorCode
 from replog.log.files.tail import Tail
+from replog.log.formats.batch import HEADER_SIZE
+from replog.log.offsets import Isolation
 from replog.rpc import methods
+from replog.rpc.codec import RecordsDecoder
+from replog.rpc.v1 import log_pb2
 from replog.topic import TopicPartition
-from tests.replog.server.broker.conftest import batch, produce_request
+from tests.replog.server.broker.conftest import TP, batch, produce_request
 
 ROOT = Path(__file__).parents[4]
 OURS = tuple(f"{ROOT}/{package}/" for package in ("replog", "leader", "follower"))
@@ -67,3 +74,22 @@ async def test_the_path_of_a_record_is_these_calls(cluster, monkeypatch):
             break
     stream.cancel()
     assert not missing, writes | reads
+
+
+READ_AT_ONCE, IN_PIECES = 100_000, 900_000  # bytes
+
+
+def records_of(size: int) -> bytes:
+    return batch(random.Random(2).randbytes(size))
+
+
+@pytest.mark.parametrize("size", [READ_AT_ONCE, IN_PIECES])
+async def test_what_followers_read_of_a_new_batch_is_the_message_that_brought_it(cluster, size):
+    await cluster.begin(1)
+    records = records_of(size)
+    assert (await cluster.produce(TP, records, acks=1))[0] is ErrorCode.NONE
+    read = cluster.log(1, TP).read(0, 1 << 20, Isolation.LOG_END, min_one_message=True).records
+    message = memoryview(read).obj
+    request = RecordsDecoder(log_pb2.ProduceRequest)(message)
+    assert request.head.acks == 1
+    assert request.records[0][HEADER_SIZE:] == records[HEADER_SIZE:]

@@ -10,7 +10,7 @@ from replog.metadata.records import position_to_message
 from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import service
-from replog.server.slices import SLICE
+from replog.server.work import SLICE
 
 
 async def test_an_election_of_everything_tells_only_those_that_needed_one(running, monkeypatch):

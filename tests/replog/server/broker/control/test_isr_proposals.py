@@ -1,4 +1,5 @@
-"""ISR proposals on their way to the controller and back (ISR-8, ISR-9)."""
+"""ISR proposals on their way to the controller and back (ISR-8, ISR-9); leaders whose followers are silent (ISR-5), or
+that nobody reaches (ISR-20)."""
 
 import asyncio
 import random
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from leader.isr import IsrProposal
+from replog.client import Producer
 from replog.common.backoff import Backoff
 from replog.errors import ErrorCode
 from replog.metadata.values import PartitionState
@@ -17,8 +19,12 @@ from replog.rpc.v1.metadata_pb2 import RECOVERED
 from replog.server.broker.control.isr_proposals import AlterPartitionSender, OnResult
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
+from replog.simulator.network.streams import SimulatedTransport
+from replog.simulator.runtime.process import WALL_START_MS
 from replog.topic import TopicPartition
 from tests.replog.client.network import VirtualLoop
+from tests.replog.server.broker.conftest import batch, eventually
+from tests.replog.server.broker.virtual_pair import VirtualPair
 
 TP = TopicPartition("t", 0)
 
@@ -84,3 +90,53 @@ def test_a_proposal_keeps_the_topic_it_was_made_for():
     sent_for(0.2, sender, lambda *_: None)
     assert controller.asked >= 2
     assert {item.topic_id for item in controller.items} == {b"old"}
+
+
+EVERYBODY = "broker-1:9092,broker-2:9092,broker-3:9092"
+BOUND_S = 3.0
+
+
+@pytest.fixture
+def three(make_pair):
+    pair = make_pair(replica_lag_time_max_ms=30_000)
+    pair.start(3)
+    pair.create_topic(assignment=[(1, 2, 3), (2, 1, 3)], min_insync_replicas="2")
+    return pair
+
+
+def cut_off(pair: VirtualPair, broker_id: int) -> None:
+    for other in {1, 2, 3} - {broker_id}:
+        pair.cut(f"broker-{broker_id}", f"broker-{other}")
+
+
+def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22_ct_23(three):
+    async def scenario() -> float:
+        transport = SimulatedTransport(three.network, three.client)
+        async with Producer(
+            EVERYBODY, transport=transport, rng=three.rng.stream("a producer"), wall_clock_ms=lambda: WALL_START_MS
+        ) as producer:
+            for partition in (0, 1):
+                await (await producer.send("t", b"before", partition=partition))
+            cut_off(three, 1)
+            begun = three.loop.time()
+            for sent in [await producer.send("t", b"after", partition=partition) for partition in (0, 1)]:
+                await sent
+            return three.loop.time() - begun
+
+    assert three.run(scenario()) < BOUND_S
+    states = three.controller.state.image.partitions.values()
+    assert [(state.leader, state.isr) for state in states] == [(2, (2, 3)), (2, (2, 3))]
+
+
+async def test_isr_5_a_follower_that_falls_silent_while_all_is_level_leaves_once_it_lacks_a_record(cluster):
+    """ISR-5."""
+    await cluster.begin(2, brokers={"replica_lag_time_max_ms": 1000})
+    await cluster.led(TP)
+    leader = cluster.brokers[cluster.leader(TP)]
+    (follower,) = (broker for broker in cluster.brokers.values() if broker is not leader)
+    assert (await cluster.produce(TP, batch(b"x")))[0] is ErrorCode.NONE
+    await eventually(lambda: TP not in leader.manager._lagging, what=lambda: leader.replicas.hosted[TP].leader.replicas)
+    follower._fetchers.stop(TP)
+    await cluster.produce(TP, batch(b"y"), acks=1)
+    # The metadata that drop it make it fetch again: it may be back before anybody looks.
+    await eventually(lambda: leader.context.traffic.isr_shrinks == 1, what=lambda: leader.context.traffic)

@@ -21,7 +21,7 @@ from replog.metadata.records import record_of
 from replog.metadata.values import Topic
 from replog.rpc.v1 import metadata_pb2
 from replog.server.broker.metrics import directory_metrics
-from replog.server.slices import SLICE
+from replog.server.work import SLICE
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import TP, batch, eventually
 

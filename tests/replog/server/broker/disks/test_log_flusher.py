@@ -10,7 +10,7 @@ import pytest
 from replog.errors import ErrorCode
 from replog.log.files.open_files import OpenFile
 from replog.server.broker.disks import log_flusher
-from replog.server.threads import in_thread
+from replog.server.work import in_thread
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import batch, eventually
 from tests.replog.server.broker.disks.test_failing_disks import ask

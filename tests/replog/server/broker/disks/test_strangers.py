@@ -28,7 +28,9 @@ async def at_once(cluster: InProcessCluster, broker_id: int) -> None:
     broker = cluster.brokers[broker_id]
     assert broker._roles is not None
     for tp in [tp for tp, _ in broker.manager.replicas.lost()]:
-        reopening = Reopening(broker.manager, broker.logs, broker._roles, broker._placed, Backoff(random.Random(1)))
+        reopening = Reopening(
+            broker._image, broker.replicas, broker.logs, broker._roles, broker._placed, Backoff(random.Random(1))
+        )
         await reopening.reopen(tp)
 
 

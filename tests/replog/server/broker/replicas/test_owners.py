@@ -27,9 +27,9 @@ sessions.watching          metrics
 sessions.shared            replica_service
 sessions.cold_reads        broker
 sessions.answers           log_service metrics
-manager.context            consume housekeeping log_cleaner log_flusher log_service metrics moves produce reopening
+manager.context            consume housekeeping log_cleaner log_flusher log_service metrics moves produce
                            replica_service role_changes
-manager.replicas           consume housekeeping log_cleaner log_flusher log_service metrics moves produce reopening
+manager.replicas           consume housekeeping log_cleaner log_flusher log_service metrics moves produce
                            replica_service role_changes
 manager.sessions           broker consume log_service metrics replica_service
 manager.produces           metrics produce

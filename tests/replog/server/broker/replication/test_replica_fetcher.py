@@ -18,7 +18,7 @@ async def test_committed_records_that_are_cut_off_are_told_as_an_error_ft_15(clu
     hosted.log.append_as_leader(batch(b"lost"), leader_epoch=0, now_ms=0)
     hosted.log.update_high_watermark(2)
     with capture_logs() as logs:
-        next(iter(follower._fetchers._fetchers.values())).add(hosted)
+        next(iter(follower._fetchers._fetchers.values())).session.add(hosted)
         await eventually(lambda: hosted.log.log_end_offset == 1)
     errors = [entry for entry in logs if entry["log_level"] == "error"]
     assert len(errors) == 1, logs

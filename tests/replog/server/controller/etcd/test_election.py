@@ -1,7 +1,5 @@
 """Elections over one etcd, the simulator's: to whom callers are sent by who does not decide."""
 
-from random import Random
-
 import pytest
 
 from replog.errors import ReplogError
@@ -16,7 +14,7 @@ async def test_who_is_not_elected_names_who_is_and_who_is_cut_off_from_etcd_nobo
     """Nobody names itself by the key of an earlier term, nor whom it heard of last: another one may decide by now."""
     async with simulated_etcd() as address:
         first, second = elections = [
-            Election(EtcdClient(H2Transport(), [address]), "/", name, 5, SystemClock(), Random(name))
+            Election(EtcdClient(H2Transport(), [address]), "/", name, 5, SystemClock())
             for name in ("first:1", "second:1")
         ]
         assert [await election.stand() for election in elections] == [True, False]

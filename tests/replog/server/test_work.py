@@ -1,6 +1,7 @@
 """What can wait gives way to those who are served, and to nobody else. In virtual time, which counts rests exactly."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from replog.server.broker.control.role_changes import WAVE
 from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.log_flusher import LogFlusher
-from replog.server.slices import LONGEST_REST_S, RESTS, SERVED_MS, Throttle
+from replog.server.work import LONGEST_REST_S, RESTS, SERVED_MS, WORKERS, Throttle, in_thread, start_workers
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import ProcessClock, SimulatedProcess
 from replog.simulator.runtime.rng import Rng
@@ -152,3 +153,41 @@ def test_a_fail_over_waits_for_no_replicas_that_are_still_to_come(pair):
     assert pair.loop.time() - elected_s < 0.3
     assert len(manager.replicas.hosted) < 9 * WAVE, "they are still to come"
     assert pair.loop.run_until(lambda: len(manager.replicas.hosted) == 10 * WAVE + 2, elected_s + 60)
+
+
+async def test_the_result_and_the_error_come_back():
+    assert await in_thread(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(lambda: 1 // 0)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_cancellation_however_often_waits_for_the_end_of_the_work(times):
+    begun, may_end, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert may_end.wait(60)
+        ended.set()
+        raise OSError("seen by nobody")
+
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(in_thread(work))
+    await asyncio.to_thread(begun.wait, 60)
+    for _ in range(times):
+        for each in asyncio.all_tasks() - before:  # as at the end of a loop
+            each.cancel()
+        await asyncio.sleep(0.05)
+        assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+async def test_once_the_workers_are_started_no_work_starts_a_thread():
+    start_workers()
+    before = set(threading.enumerate())
+    all_at_work = threading.Barrier(WORKERS)
+    await asyncio.gather(*(in_thread(lambda: all_at_work.wait(60)) for _ in range(WORKERS)))
+    assert set(threading.enumerate()) == before
