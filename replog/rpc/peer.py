@@ -35,14 +35,9 @@ class Peer:
 _PEER: ContextVar[Peer] = ContextVar("peer")
 
 
-def anonymous(host: str) -> Peer:
-    """Return a peer that proved nothing."""
-    return Peer(ANONYMOUS, Role.ANY, host.partition("%")[0])  # an IPv6 link has its interface after %
-
-
-def unproved(host: str) -> Peer:
-    """Return a peer that came over TLS and showed no certificate, where none is required."""
-    return Peer(ANONYMOUS, Role.CLIENT, host.partition("%")[0])
+def anonymous(host: str, role: Role = Role.ANY) -> Peer:
+    """Return a peer that proved nothing. Over TLS, where no certificate is required, it is a client."""
+    return Peer(ANONYMOUS, role, host.partition("%")[0])  # an IPv6 link has its interface after %
 
 
 def peer() -> Peer:

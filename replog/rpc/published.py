@@ -5,71 +5,52 @@ its number and its name are `reserved`; anything else changes what is sent, or i
 
 from collections.abc import Iterable, Iterator
 
-from google.protobuf.descriptor_pb2 import (
-    DescriptorProto,
-    EnumDescriptorProto,
-    FieldDescriptorProto,
-    FileDescriptorSet,
-    MethodDescriptorProto,
-)
+from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet
 
 
-def lines(contracts: FileDescriptorSet) -> list[str]:
-    """Return a line for each part of the contracts, in the order of the files."""
-    return [line for line, _ in _entries(contracts)]
+def lines(contracts: FileDescriptorSet) -> Iterator[str]:
+    """Yield a line for each part of the contracts, in the order of the files, and `reserved …` for what is reserved."""
+    for file in contracts.file:
+        for service in file.service:
+            for method in service.method:
+                asks = "stream " * method.client_streaming + method.input_type
+                answers = "stream " * method.server_streaming + method.output_type
+                yield f"method {file.package}.{service.name} {method.name} {asks} returns {answers}"
+        yield from _enums(file.package, file.enum_type)
+        yield from _messages(file.package, file.message_type)
 
 
 def broken(published: Iterable[str], contracts: FileDescriptorSet) -> list[str]:
     """Return the published lines that are no longer true."""
     now = set(lines(contracts))
-    given_up = {line for _, reserved in _entries(contracts) for line in reserved}
-    return [line for line in published if line not in now and _place(line) not in given_up]
+    # a field's or value's line begins with its kind, owner, number and name
+    return [line for line in published if line not in now and " ".join(["reserved", *line.split()[:4]]) not in now]
 
 
-def _place(line: str) -> str:
-    """Return kind, owner, number and name of a field or value; empty for others, which cannot be reserved."""
-    kind, *rest = line.split()
-    return " ".join([kind, *rest[:3]]) if kind in ("field", "value") else ""
+def _messages(owner: str, messages: Iterable[DescriptorProto]) -> Iterator[str]:
+    for message in messages:
+        name = f"{owner}.{message.name}"
+        yield f"message {name}"
+        numbers = [number for between in message.reserved_range for number in range(between.start, between.end)]
+        yield from _reserved("field", name, numbers, message.reserved_name)
+        for field in message.field:
+            label = FieldDescriptorProto.Label.Name(field.label).removeprefix("LABEL_").lower()
+            presence = "presence " if field.proto3_optional else ""
+            kind = field.type_name or FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
+            yield f"field {name} {field.number} {field.name} {presence}{label} {kind}"
+        yield from _enums(name, message.enum_type)
+        yield from _messages(name, message.nested_type)
 
 
-def _entries(contracts: FileDescriptorSet) -> Iterator[tuple[str, list[str]]]:
-    """Yield each line, and the places that are reserved beside it."""
-    for file in contracts.file:
-        for service in file.service:
-            for method in service.method:
-                yield _method(f"{file.package}.{service.name}", method), []
-        for enum in file.enum_type:
-            yield from _enum(f"{file.package}.{enum.name}", enum)
-        for message in file.message_type:
-            yield from _message(f"{file.package}.{message.name}", message)
+def _enums(owner: str, enums: Iterable[EnumDescriptorProto]) -> Iterator[str]:
+    for enum in enums:
+        name = f"{owner}.{enum.name}"
+        yield f"enum {name}"
+        numbers = [number for between in enum.reserved_range for number in range(between.start, between.end + 1)]
+        yield from _reserved("value", name, numbers, enum.reserved_name)
+        for value in enum.value:
+            yield f"value {name} {value.number} {value.name}"
 
 
-def _method(service: str, method: MethodDescriptorProto) -> str:
-    asks = "stream " * method.client_streaming + method.input_type
-    answers = "stream " * method.server_streaming + method.output_type
-    return f"method {service} {method.name} {asks} returns {answers}"
-
-
-def _message(name: str, message: DescriptorProto) -> Iterator[tuple[str, list[str]]]:
-    numbers = [number for between in message.reserved_range for number in range(between.start, between.end)]
-    yield f"message {name}", _reserved("field", name, numbers, message.reserved_name)
-    for field in message.field:
-        label = FieldDescriptorProto.Label.Name(field.label).removeprefix("LABEL_").lower()
-        presence = "presence " if field.proto3_optional else ""
-        kind = field.type_name or FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower()
-        yield f"field {name} {field.number} {field.name} {presence}{label} {kind}", []
-    for enum in message.enum_type:
-        yield from _enum(f"{name}.{enum.name}", enum)
-    for nested in message.nested_type:
-        yield from _message(f"{name}.{nested.name}", nested)
-
-
-def _enum(name: str, enum: EnumDescriptorProto) -> Iterator[tuple[str, list[str]]]:
-    numbers = [number for between in enum.reserved_range for number in range(between.start, between.end + 1)]
-    yield f"enum {name}", _reserved("value", name, numbers, enum.reserved_name)
-    for value in enum.value:
-        yield f"value {name} {value.number} {value.name}", []
-
-
-def _reserved(kind: str, owner: str, numbers: Iterable[int], names: Iterable[str]) -> list[str]:
-    return [f"{kind} {owner} {number} {name}" for number in numbers for name in names]
+def _reserved(kind: str, owner: str, numbers: Iterable[int], names: Iterable[str]) -> Iterator[str]:
+    return (f"reserved {kind} {owner} {number} {name}" for number in numbers for name in names)

@@ -81,8 +81,7 @@ class Material:
     ends: datetime | None  # the first end of its certificates
     server: ssl.SSLContext | None
     client: ssl.SSLContext
-    key: bytes | None  # PEM, the keystore's
-    chain: bytes | None
+    keystore: bytes | None  # PEM
     roots: bytes
     authorities: frozenset[bytes]  # the certificates in `roots`, one by one
 
@@ -178,9 +177,7 @@ def stamps_of(*files: Path | None) -> tuple[object, ...]:
 def _read(files: TlsFiles) -> Material:
     stamps = stamps_of(files.keystore, files.truststore)
     roots = _pem("ssl.truststore.location", files.truststore)
-    identity, ends, key, chain = None, None, None, None
-    if files.keystore is not None:
-        identity, ends, key, chain = _keystore(files.keystore)
+    identity, ends, keystore = (None, None, None) if files.keystore is None else _keystore(files.keystore)
     try:
         server = _context(ssl.PROTOCOL_TLS_SERVER, files.keystore, roots) if files.keystore is not None else None
         if server is not None:
@@ -193,8 +190,7 @@ def _read(files: TlsFiles) -> Material:
             ends,
             server,
             _context(ssl.PROTOCOL_TLS_CLIENT, files.keystore, roots),
-            key,
-            chain,
+            keystore,
             roots,
             frozenset(b"".join(body.split()) for body in _CERTIFICATE.findall(roots)),
         )
@@ -202,9 +198,9 @@ def _read(files: TlsFiles) -> Material:
         raise _wrong("ssl.truststore.location", files.truststore, error) from None
 
 
-def _keystore(path: Path) -> tuple[Identity, datetime, bytes, bytes]:
+def _keystore(path: Path) -> tuple[Identity, datetime, bytes]:
     from cryptography import x509  # imported only when there is something to read: it is slow
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     data = _pem("ssl.keystore.location", path)
     try:
@@ -220,12 +216,7 @@ def _keystore(path: Path) -> tuple[Identity, datetime, bytes, bytes]:
             raise ValueError("its first certificate is not that of its private key")
     except Exception as error:  # noqa: BLE001 (the library raises several kinds)
         raise _wrong("ssl.keystore.location", path, error) from None
-    return (
-        identity,
-        ends,
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-        b"".join(each.public_bytes(Encoding.PEM) for each in chain),
-    )
+    return identity, ends, data
 
 
 def _pem(setting: str, path: Path) -> bytes:

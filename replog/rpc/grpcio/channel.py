@@ -146,7 +146,7 @@ def from_rpc_error(error: grpc.RpcError, address: str) -> ReplogError:
 
 
 def channel_credentials(material: Material) -> Any:
-    return grpc.ssl_channel_credentials(material.roots, material.key, material.chain)
+    return grpc.ssl_channel_credentials(material.roots, material.keystore, material.keystore)
 
 
 def blocking_channel(address: str, tls: Tls | None) -> Any:

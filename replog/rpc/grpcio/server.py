@@ -23,7 +23,7 @@ from replog.rpc.limits import (
     ConnectionLimits,
 )
 from replog.rpc.methods import Method
-from replog.rpc.peer import Peer, anonymous, handling, unproved
+from replog.rpc.peer import Peer, Role, anonymous, handling
 from replog.rpc.serving import Route, cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
 from replog.rpc.tls import Material, Tls
@@ -139,7 +139,7 @@ def _peer(context: Any, tls: Tls | None) -> Peer:
         return anonymous(host)
     proved = context.auth_context()
     if "x509_pem_cert" not in proved:
-        return unproved(host)
+        return anonymous(host, Role.CLIENT)
     try:
         return tls.accepted((name.decode() for name in proved.get("x509_subject_alternative_name", ())), host)
     except ValueError as error:
@@ -167,4 +167,4 @@ def server_credentials(tls: Tls) -> Any:
 
 
 def _configuration(material: Material) -> Any:
-    return grpc.ssl_server_certificate_configuration([(material.key, material.chain)], material.roots)
+    return grpc.ssl_server_certificate_configuration([(material.keystore, material.keystore)], material.roots)

@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from replog.config.listeners import is_loopback, parse_address
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc.peer import Peer, anonymous, unproved
+from replog.rpc.peer import Peer, Role, anonymous
 from replog.rpc.tls import Tls
 
 AT_ONCE = 8  # requests; more are closed
@@ -102,7 +102,7 @@ class _Server(ThreadingMixIn, HTTPServer):
             secured.do_handshake()
             certificate: Any = secured.getpeercert() or {}
             uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
-            asks = self._tls.accepted(uris, host) if certificate else unproved(host)
+            asks = self._tls.accepted(uris, host) if certificate else anonymous(host, Role.CLIENT)
             _Handler(secured, client_address, self, asks)
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -66,10 +66,7 @@ def _unchecked(authority: Authority, keystore: Path) -> Tls:
     """What an attacker's own program shows: it does not look at its certificate first."""
     attacker = authority.shows(None)
     context = tls._context(ssl.PROTOCOL_TLS_CLIENT, keystore, authority.truststore.read_bytes())
-    data = keystore.read_bytes()
-    attacker.material = replace(
-        attacker.material, client=context, key=data, chain=data[data.index(b"-----BEGIN CERT") :]
-    )
+    attacker.material = replace(attacker.material, client=context, keystore=keystore.read_bytes())
     return attacker
 
 

@@ -68,14 +68,9 @@ class Bounds:
     ignored: Rate = Rate(10_000, 1000)  # PRIORITY, unknown frames, frames of closed streams
 
     def __post_init__(self) -> None:
-        """Raise ValueError for bounds that contradict each other."""
-        least = self.max_message + self.window + 5
-        if not least <= self.connection_memory < 1 << 31:
-            raise ValueError(f"memory is {self.memory}; it has to be from {least} to {(1 << 31) - 1}")
-        if self.window < 65_535 or not 1 << 14 <= self.max_frame < 1 << 24:
-            raise ValueError(
-                f"window {self.window} is below 65535, or max_frame {self.max_frame} not 16384 to 16777215"
-            )
+        assert self.max_message + self.window + 5 <= self.connection_memory < 1 << 31
+        assert self.window >= 65_535
+        assert 1 << 14 <= self.max_frame < 1 << 24
 
     @property
     def connection_memory(self) -> int:

@@ -67,14 +67,9 @@ class MessageStream:
             if self.over:
                 self._raise_failure()
                 return None
-            loop = asyncio.get_running_loop()
-            self._reading = reading = loop.create_future()
-            timer = None if timeout_s is None else loop.call_later(timeout_s, _expire, reading)
-            try:
-                await reading
-            finally:
-                if timer is not None:
-                    timer.cancel()
+            self._reading = asyncio.get_running_loop().create_future()
+            async with asyncio.timeout(timeout_s):
+                await self._reading
         payload = self._received.popleft()
         if self._http2.consumed(self.stream_id, len(payload)):
             self._write_soon()
@@ -157,8 +152,3 @@ class MessageStream:
 def _wake(waiting: asyncio.Future[None] | None) -> None:
     if waiting is not None and not waiting.done():
         waiting.set_result(None)
-
-
-def _expire(waiting: asyncio.Future[None]) -> None:
-    if not waiting.done():
-        waiting.set_exception(TimeoutError())

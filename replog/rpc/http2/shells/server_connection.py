@@ -22,7 +22,7 @@ from replog.rpc.http2.shells.socket_connection import SocketConnection
 from replog.rpc.http2.shells.tls_layer import HELLO, TlsLayer, explained
 from replog.rpc.http2.shells.unread import Unread
 from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS
-from replog.rpc.peer import Peer, anonymous, handling, unproved
+from replog.rpc.peer import Peer, Role, anonymous, handling
 from replog.rpc.serving import Route, decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import always
@@ -43,10 +43,6 @@ class ServerCall:
         self._route = route
         self._answered = False
         self._waits = False  # the last message had to wait: look again
-
-    @property
-    def path(self) -> str:
-        return self._route.method.path
 
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         payload = await self.stream.next(timeout_s)
@@ -140,11 +136,11 @@ class ServerConnection(SocketConnection):
         self._authorities: frozenset[bytes] = frozenset()  # trusted when its handshake began
 
     def __str__(self) -> str:
-        return f"{self.peer}, {', '.join(sorted({call.path for call in self.calls.values()}))}"
+        return f"{self.peer}, {', '.join(sorted({call.task.get_name() for call in self.calls.values()}))}"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         host, port, *_ = transport.get_extra_info("peername") or ("", 0)  # none if it has already gone
-        self.asks = anonymous(host) if self._handshakes is None else unproved(host)
+        self.asks = anonymous(host, Role.ANY if self._handshakes is None else Role.CLIENT)
         self._place = f"{host}:{port}"
         self.idle_since = asyncio.get_running_loop().time()
         if self._shared.takes(self):

@@ -3,7 +3,7 @@
 import asyncio
 
 from replog.rpc.http2.shells.handshakes import BURST_S, SHARE, Handshakes
-from replog.rpc.peer import Peer, unproved
+from replog.rpc.peer import Peer, anonymous
 
 COST_S = 0.001
 
@@ -22,7 +22,7 @@ class Connection:
     """Its handshake has one step."""
 
     def __init__(self, handshakes: Handshakes, cpu: Cpu, host: str, done: list[str]) -> None:
-        self.asks: Peer = unproved(host)
+        self.asks: Peer = anonymous(host)
         self._handshakes, self._cpu, self._done = handshakes, cpu, done
         handshakes.begin(self)
 
