@@ -1,8 +1,6 @@
 """The services of a server over sockets, and grpc.health.v1, which each has: an ordinary service."""
 
-import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterable
 
 from google.protobuf.descriptor import ServiceDescriptor
 from google.rpc import code_pb2
@@ -18,50 +16,14 @@ READY = "ready"  # a broker serves, and each of its replicas is in sync, so that
 _Answer = health_pb2.HealthCheckResponse
 
 
-class Health:
-    def __init__(self) -> None:
-        self._statuses: dict[str, int] = {}
-        self._changed = asyncio.Event()
-
-    def set_serving(self, names: Iterable[str], serving: bool) -> None:
-        """Set the status of these services; "" is the server as a whole."""
-        before = self._statuses
-        self._statuses = before | dict.fromkeys(names, _Answer.SERVING if serving else _Answer.NOT_SERVING)
-        if self._statuses == before:
-            return
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def check(self, request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
-        status = self._statuses.get(request.service)
-        if status is None:
-            message = f"there is no service {request.service[:200]!r} here"
-            raise CallEnded(CallStatus(code_pb2.NOT_FOUND, message, b""))
-        return _Answer(status=status)
-
-    async def list(self, _request: health_pb2.HealthListRequest) -> health_pb2.HealthListResponse:
-        statuses = {name: _Answer(status=status) for name, status in self._statuses.items()}
-        return health_pb2.HealthListResponse(statuses=statuses)
-
-    async def watch(self, request: health_pb2.HealthCheckRequest) -> AsyncIterator[health_pb2.HealthCheckResponse]:
-        """Yield the status now, and each one after it, except those that are replaced at once."""
-        said = None
-        while True:
-            changed, status = self._changed, self._statuses.get(request.service, _Answer.SERVICE_UNKNOWN)
-            if status != said:
-                said = status
-                yield _Answer(status=status)
-            await changed.wait()
-
-
 class Services:
-    """The services of one server, health checks among them."""
+    """The services of one server, health checks among them: only `Check`, since tools ask again by themselves."""
 
     def __init__(self) -> None:
-        self._names: list[str] = []
         self.routes: dict[str, Route] = {}  # the keys are paths
-        self._health = Health()
-        self.add(SERVICE, self._health)
+        self._names = [""]  # the server as a whole, and each service
+        self._statuses: dict[str, int] = {}
+        self.add(SERVICE, self)
 
     def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
         for method in methods_of(service).values():
@@ -72,4 +34,12 @@ class Services:
         self._names.append(service.full_name)
 
     async def set_serving(self, serving: bool, *services: str) -> None:
-        self._health.set_serving(services or ("", *self._names), serving)
+        status = _Answer.SERVING if serving else _Answer.NOT_SERVING
+        self._statuses.update(dict.fromkeys(services or self._names, status))
+
+    async def check(self, request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
+        status = self._statuses.get(request.service)
+        if status is None:
+            message = f"there is no service {request.service[:200]!r} here"
+            raise CallEnded(CallStatus(code_pb2.NOT_FOUND, message, b""))
+        return _Answer(status=status)

@@ -120,8 +120,6 @@ RULES = {
     "Inspection/ReadBatchHeaders": (Limit(64, 64 * KIB, MAX_HEADERS), _acl("READ", On.TOPIC)),
     # both servers'
     "Health/Check": (Limit(1000, 64 * KIB), ANYBODY),
-    "Health/List": (Limit(100, 64 * KIB), ANYBODY),
-    "Health/Watch": (Limit(1000, 64 * KIB), ANYBODY),
 }
 """The limits and the access of every method of every server, by service and name: one that is not here cannot be
 served."""

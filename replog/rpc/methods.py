@@ -13,6 +13,8 @@ from replog.rpc.lists import Lists
 from replog.rpc.peer import ANYBODY, Access
 from replog.rpc.v1 import controller_pb2, etcd_pb2, inspection_pb2, log_dirs_pb2, log_pb2, presence_pb2, replica_pb2
 
+ETCD = "replog.etcd.v1"
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
@@ -33,9 +35,8 @@ class Method:
 def _method(descriptor: MethodDescriptor) -> Method:
     request, response = GetMessageClass(descriptor.input_type), GetMessageClass(descriptor.output_type)
     service = descriptor.containing_service
-    is_etcds = service.file.package == "replog.etcd.v1"
-    row = f"{service.name}/{descriptor.name}"
-    limit, access = (ETCD_LIMIT, ANYBODY) if is_etcds else RULES[row]
+    is_etcds = service.file.package == ETCD
+    limit, access = (ETCD_LIMIT, ANYBODY) if is_etcds else RULES[f"{service.name}/{descriptor.name}"]
     name = "".join("_" + letter.lower() if letter.isupper() else letter for letter in descriptor.name).lstrip("_")
     return Method(
         path=f"/{f'etcdserverpb.{service.name}' if is_etcds else service.full_name}/{descriptor.name}",
@@ -68,8 +69,11 @@ def _request_decoder(message_type: Any, limit: Limit) -> Callable[[bytes], Any]:
 
 
 def methods_of(service: ServiceDescriptor) -> dict[str, Method]:
-    """Return the service's methods by the name of their handler."""
-    return {method.handler_name: method for method in map(_method, service.methods)}
+    """Return the service's methods that have rules, by the name of their handler."""
+    served = (
+        each for each in service.methods if service.file.package == ETCD or f"{service.name}/{each.name}" in RULES
+    )
+    return {method.handler_name: method for method in map(_method, served)}
 
 
 LOG = log_pb2.DESCRIPTOR.services_by_name["Log"]

@@ -35,7 +35,7 @@ LINES = {
     "replog/log_tools": 2_171,
     "replog/metadata": 864,
     "replog/purgatory": 140,
-    "replog/rpc": 6_319,
+    "replog/rpc": 6_239,
     "replog/server": 9_703,
     "replog/simulator": 8_808,
     "spark_jobs": 1_220,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_921,
 }
 FILES = 490
-TESTS = 70_026
+TESTS = 70_006
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

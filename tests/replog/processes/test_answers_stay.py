@@ -34,8 +34,6 @@ READS = {
     "Controller/DescribeAudit",
     "Controller/DescribeLogEnds",
     "Health/Check",
-    "Health/List",
-    "Health/Watch",
     "Inspection/DescribeReplicas",
     "Inspection/ReadFile",
     "Inspection/ReadBatchHeaders",

@@ -12,7 +12,7 @@ import pytest
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ErrorCode, ReplogError
-from replog.rpc import health, limits, methods, serving
+from replog.rpc import limits, methods, serving
 from replog.rpc.codec import RecordsDecoder, WithRecords, encode_with_records
 from replog.rpc.limits import LIMITS, MAX_BATCHES_PER_REQUEST
 from replog.rpc.peer import Peer, Role
@@ -28,7 +28,6 @@ SERVICES: list[ServiceDescriptor] = [
     methods.LOG_DIRS,
     methods.CONTROLLER,
     methods.PRESENCE,
-    health.SERVICE,
 ]
 S = 60.0
 ANN, BOB, CARL = (Peer(f"User:{name}", Role.CLIENT, "h") for name in ("ann", "bob", "carl"))

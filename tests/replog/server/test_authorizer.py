@@ -12,7 +12,7 @@ from replog.common.acl import CLUSTER_NAME, OPERATIONS, Acl, Operation, PatternT
 from replog.config.processes import ServerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.acl_table import AclTable
-from replog.rpc import health, methods
+from replog.rpc import methods
 from replog.rpc.limits import ACCESS
 from replog.rpc.methods import methods_of
 from replog.rpc.peer import On, Peer, Role, handling
@@ -29,7 +29,6 @@ SERVICES = (
     methods.LOG_DIRS,
     methods.PRESENCE,
     methods.CONTROLLER,
-    health.SERVICE,
 )
 ANN = Peer("User:ann", Role.CLIENT, "10.0.0.1")
 CALLS = [(service, method) for service in SERVICES for method in service.methods]
