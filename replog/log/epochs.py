@@ -67,13 +67,21 @@ class LeaderEpochCache:
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that `epoch` begins at `start_offset`. False, and nothing changes, if it began earlier (EP-2).
         ValueError if either is negative."""
-        if self._entries and epoch == self._entries[-1][0] and start_offset >= self._entries[-1][1]:
-            return False
+        before = self._entries
         self.assign_all([(epoch, start_offset)])
-        return True
+        return self._entries is not before
 
     def assign_all(self, starts: Iterable[EpochEntry]) -> None:
-        self.replace(self._with(starts))
+        entries = list(self._entries)
+        for epoch, start in starts:
+            if epoch < 0 or start < 0:
+                raise ValueError(f"leader epoch {epoch} at offset {start}: neither may be negative")
+            if entries and epoch == entries[-1][0] and start >= entries[-1][1]:
+                continue
+            while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start):
+                entries.pop()
+            entries.append((epoch, start))
+        self.replace(entries)
 
     def save(self) -> None:
         """Make all noted epochs durable."""
@@ -114,18 +122,6 @@ class LeaderEpochCache:
         """Write nothing after this returns: the directory may come to belong to another log."""
         with self._saving:
             self._saved, self._begun, self._placed = self._entries, None, None
-
-    def _with(self, starts: Iterable[EpochEntry]) -> list[EpochEntry]:
-        entries = list(self._entries)
-        for epoch, start in starts:
-            if epoch < 0 or start < 0:
-                raise ValueError(f"leader epoch {epoch} at offset {start}: neither may be negative")
-            if entries and epoch == entries[-1][0] and start >= entries[-1][1]:
-                continue
-            while entries and (entries[-1][0] >= epoch or entries[-1][1] >= start):
-                entries.pop()
-            entries.append((epoch, start))
-        return entries
 
     def replace(self, entries: Iterable[EpochEntry]) -> None:
         taken = list(entries)

@@ -176,7 +176,6 @@ class Log(DurableLog):
                 start, header = batches[first]
                 active, after = self._active_for(header), first
                 with active.file:
-                    undo = active.undo()
                     for position, header in batches[first:]:
                         if after > first and active.should_roll(header, self.config):
                             break
@@ -186,7 +185,8 @@ class Log(DurableLog):
                         active.write([records[start:end]])
                     except OSError as error:
                         if error.errno in NO_ROOM:
-                            undo()
+                            with self.work.no_way_back():
+                                active.truncate_to(batches[first][1].base_offset)  # takes the added ones back
                         raise
                     for position, header in batches[first:after]:
                         if header.producer_id >= 0:

@@ -8,7 +8,7 @@ they begin at the same offset and end at the same offset. A truncation to the ba
 segment before it ends there, although it may continue at the leader."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -34,13 +34,10 @@ from replog.log.indexes.transaction_index import TransactionIndex
 from replog.log.offsets import NO_EPOCH, NO_TIMESTAMP, Buffer, FetchData, OffsetMetadata
 
 READ_AHEAD = 64 << 10  # bytes that the disk may read ahead while it seeks the first header: records follow
-MAX_RECENT = (
-    16  # batches whose place is kept in memory, at 0.3 KiB each: followers and the high watermark ask for those
-)
+MAX_RECENT = 16  # batches whose place is kept in memory, at 0.3 KiB each: followers and the high watermark ask for them
 UNWRITTEN_ENTRIES = 8  # so many are written together: to write one costs as much as to write its batch
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, DIGEST_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
-Counts = tuple[int, int, int]  # the numbers of entries of the first three indexes
 Headers = Callable[[int], Iterator[tuple[int, BatchHeader]]]  # yields the log's headers from a position on
 
 
@@ -217,16 +214,6 @@ class Segment:
         for index in self.all_indexes:
             index.write()
 
-    def undo(self) -> Callable[[], None]:
-        """Return a function that takes back all batches added from now on, for want of room to write them."""
-        counts = self.index.count, self.time_index.count, self.digest_index.count
-        return partial(self._go_back, vars(self).copy(), self.recent.copy(), counts)
-
-    def _go_back(self, state: Mapping[str, object], recent: list[tuple[int, BatchHeader]], counts: Counts) -> None:
-        vars(self).update(state, recent=recent)
-        for index, count in zip(self.indexes, counts, strict=True):
-            index.forget_last(count)
-
     def discard(self) -> None:
         """Remove its files: nothing was written to them."""
         self.close()
@@ -256,17 +243,13 @@ class Segment:
 
     def _final_entries_match(self) -> bool:
         times, digests = self.time_index, self.digest_index
-        time_right = not self.max_timestamp_known or (
+        time_right = self.max_timestamp == NO_TIMESTAMP or (
             times.count > 0 and times.get(times.count - 1) == (self.max_timestamp, self.max_timestamp_offset)
         )
         digest_right = not self.size or (
             digests.count > 0 and digests.get(digests.count - 1) == (self.next_offset - 1, self.digest)
         )
         return time_right and digest_right
-
-    @property
-    def max_timestamp_known(self) -> bool:
-        return self.max_timestamp > NO_TIMESTAMP
 
     # -- reading
 

@@ -35,9 +35,6 @@ class DelayedOperation(ABC, Generic[K]):
     def on_complete(self) -> None:
         """Answer the request. Runs exactly once, whether the condition held or the time ran out."""
 
-    def on_expiration(self) -> None:
-        """Called after `on_complete` if the deadline, and not an event, completed the operation (PG-3)."""
-
     def force_complete(self) -> bool:
         """Complete now unless already completed (PG-2). Return True for the one call that did it."""
         if self.completed:
@@ -103,7 +100,7 @@ class Purgatory(Generic[K]):
         return completed
 
     def expire(self, now_ms: int) -> int:
-        """Complete every operation whose deadline has come, in their order, and return how many (PG-3, PG-17).
+        """Complete every operation whose deadline has come, in their order, and return how many (PG-17).
 
         One operation's exception does not skip the others; all exceptions are raised together at the end."""
         completed = 0
@@ -113,7 +110,6 @@ class Purgatory(Generic[K]):
             try:
                 operation.force_complete()
                 completed += 1
-                operation.on_expiration()
             except Exception as error:  # noqa: BLE001 - raised below, after the others had their turn
                 errors.append(error)
         if errors:

@@ -90,12 +90,6 @@ class EntryFile:
         self.missing = self.stale = False
         self.file.create()
 
-    def forget_last(self, count: int) -> None:
-        """Keep the first `count` entries; the others are not written yet."""
-        size = self.layout.size
-        del self.pending[len(self.pending) - (self.count - count) * size :]
-        self.count, self._last = count, None
-
     def entry(self, slot: int) -> tuple[int, ...]:
         """Return the fields as stored."""
         return self.layout.unpack(self._read(slot, slot + 1))

@@ -14,7 +14,7 @@ class Waits(DelayedOperation[str]):
     def __init__(self, timeout_ms: int = 100, *, ready: bool = False) -> None:
         super().__init__(timeout_ms)
         self.ready = ready
-        self.checks = self.completions = self.expirations = 0
+        self.checks = self.completions = 0
         self.moved: list[list[str]] = []
         self.on_check: Callable[[], None] = lambda: None
 
@@ -27,9 +27,6 @@ class Waits(DelayedOperation[str]):
 
     def on_complete(self) -> None:
         self.completions += 1
-
-    def on_expiration(self) -> None:
-        self.expirations += 1
 
 
 class Fails(Waits):
@@ -129,7 +126,7 @@ def test_either_the_event_or_the_deadline_wins(purgatory, event_first, expiratio
         assert purgatory.check(["key"]) == 1
     assert purgatory.expire(1100) == expirations
     assert (purgatory.check(["key"]), operation.force_complete(), purgatory.delayed) == (0, False, 0)
-    assert (operation.completions, operation.expirations) == (1, expirations)
+    assert operation.completions == 1
 
 
 def test_an_answer_that_completes_its_own_operation_is_given_once(purgatory):
@@ -143,21 +140,6 @@ def test_an_answer_that_completes_its_own_operation_is_given_once(purgatory):
     operation = AnswersAgain(ready=True)
     assert purgatory.complete_or_watch(operation, ["key"], 0)
     assert operation.completions == 1
-
-
-def test_what_expires_is_answered_first_and_then_told_that_it_expired_pg_3(purgatory):
-    order: list[str] = []
-
-    class Tells(Waits):
-        def on_complete(self) -> None:
-            order.append("completed")
-
-        def on_expiration(self) -> None:
-            order.append("expired")
-
-    purgatory.complete_or_watch(Tells(), ["key"], 0)
-    assert purgatory.expire(100) == 1
-    assert order == ["completed", "expired"]
 
 
 def test_the_check_of_one_operation_may_check_others_pg_7(purgatory):
@@ -188,7 +170,7 @@ def test_a_deadline_may_come_in_the_middle_of_a_check_pg_8(purgatory):
 
     operation.on_check = expire
     assert purgatory.check(["key"]) == 0
-    assert (operation.completions, operation.expirations, purgatory.size) == (1, 1, 0)
+    assert (operation.completions, purgatory.size) == (1, 0)
 
 
 def test_purgatories_of_different_kinds_do_not_know_each_other():
@@ -210,7 +192,7 @@ def test_nothing_runs_early_and_nothing_late_pg_15_pg_16_pg_19(purgatory, delay_
     for now_ms in [*range(0, delay_ms, 7), delay_ms - 1]:
         assert purgatory.expire(now_ms) == 0
     assert purgatory.expire(delay_ms) == 1
-    assert (purgatory.expire(100_000), operation.expirations) == (0, 1)
+    assert (purgatory.expire(100_000), operation.completions) == (0, 1)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -223,19 +205,19 @@ def test_a_random_history_expires_what_is_not_completed_in_order_pg_17(purgatory
     while number < 2000 or pending:
         if number < 2000:
             operation = Waits(rng.choice([0, 1, rng.randrange(600), rng.randrange(40_000)]))
-            operation.on_expiration = lambda number=number: expired.append(number)
+            operation.on_complete = lambda number=number: expired.append(number)
             purgatory.complete_or_watch(operation, ["key"], now_ms)
             pending[number] = now_ms + operation.timeout_ms, operation
             number += 1
         for completed in rng.sample(sorted(pending), min(len(pending), rng.randrange(2))):
             pending.pop(completed)[1].force_complete()
+        expired.clear()
         assert purgatory.delayed == len(pending)
         assert len(purgatory._deadlines) <= 2 * len(pending) + 64
         if rng.random() < 0.2:
             now_ms += rng.choice([1, 30, 500, 9000])
             assert purgatory.expire(now_ms) == len(expired)
             due = [(pending.pop(each)[0], each) for each in expired]
-            expired.clear()
             assert due == sorted(due), "equal deadlines expire in the order of their adding"
             assert all(deadline_ms > now_ms for deadline_ms, _ in pending.values())
 
@@ -247,11 +229,11 @@ def test_what_completes_or_is_added_while_others_expire_pg_16(purgatory):
         second.force_complete()
         purgatory.complete_or_watch(later, ["key"], 5)
 
-    first.on_expiration = expired
+    first.on_complete = expired
     for operation in (first, second):
         purgatory.complete_or_watch(operation, ["key"], 0)
     assert purgatory.expire(5) == 2
-    assert (second.expirations, later.expirations, purgatory.delayed) == (0, 1, 0)
+    assert (second.completions, later.completions, purgatory.delayed) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("how", ["check", "expire"])
