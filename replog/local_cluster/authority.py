@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from replog.config.properties import MAX_INT, number_in
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.cluster_file import CA_CERTIFICATE
-from replog.log.files.replacing import fsync_directory, put_in_place
+from replog.log.files.opening import fsync_directory, put_in_place
 from replog.rpc.peer import Role
 from replog.rpc.tls import SCHEME, Identity
 

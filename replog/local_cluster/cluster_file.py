@@ -13,7 +13,7 @@ from replog.config.properties import MAX_INT, number_in
 from replog.errors import ErrorCode
 from replog.local_cluster.ports import HOST, free_port, is_free
 from replog.local_cluster.processes import ProcessId, ProcessState, state_of
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import write_atomically
 from replog.metadata.values import out_of_sync
 
 STATE_FILE = "cluster.json"

@@ -15,7 +15,7 @@ from replog.local_cluster.cluster_file import (
     LocalMember,
 )
 from replog.local_cluster.ports import HOST, free_port, is_free
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import write_atomically
 from replog.rpc.peer import Role
 from replog.rpc.tls import Tls, TlsFiles
 

@@ -10,7 +10,7 @@ from replog.config.topic import TopicConfig
 from replog.log.epochs import LeaderEpochCache
 from replog.log.errors import DiskWork, LogStorageError, RetriableLogError, storage_errors
 from replog.log.files.open_files import OpenFile, sync_all
-from replog.log.files.replacing import fsync_directory, fsync_path
+from replog.log.files.opening import fsync_directory, fsync_path
 from replog.log.loading import LoadedLog, load_log
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.log.producers.snapshot import ProducerSnapshotEntry

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from replog.errors import ReplogError
 from replog.log.errors import storage_errors
-from replog.log.files.group_commit import GroupCommit
-from replog.log.files.replacing import fsync_directory, put_in_place, write_beside
+from replog.log.files.filesystem import GroupCommit
+from replog.log.files.opening import fsync_directory, put_in_place, write_beside
 from replog.log.formats.checkpoint import DamagedCheckpoint, format_entries, parse_number, read_entries
 from replog.log.offsets import UNDEFINED_EPOCH_END, EpochEndOffset
 

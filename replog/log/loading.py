@@ -8,8 +8,7 @@ from replog.config.topic import TopicConfig
 from replog.log.epochs import EpochEntry, LeaderEpochCache
 from replog.log.errors import CorruptIndex, CorruptRecord, LogStorageError
 from replog.log.files.names import DELETED_SUFFIX, LOG_SUFFIX, STRAY_SUFFIX
-from replog.log.files.opening import files_by_offset
-from replog.log.files.replacing import fsync_directory, make_file
+from replog.log.files.opening import files_by_offset, fsync_directory, make_file
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT, format_entries
 from replog.log.offsets import NO_EPOCH
 from replog.log.producers.recovery import LoadingProducers, ProducerSnapshots

@@ -25,7 +25,7 @@ from replog.log.files.names import (
     segment_file_name,
 )
 from replog.log.files.open_files import OpenFile
-from replog.log.files.replacing import make_file
+from replog.log.files.opening import make_file
 from replog.log.formats.batch import LOG_OVERHEAD, BatchHeader, add_digests, batch_digest
 from replog.log.formats.segment_file import read_headers
 from replog.log.formats.validation import continues

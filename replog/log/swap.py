@@ -24,8 +24,7 @@ from replog.log.files.names import (
     STRAY_SUFFIX,
     segment_file_name,
 )
-from replog.log.files.opening import files_by_offset, open_regular
-from replog.log.files.replacing import fsync_directory
+from replog.log.files.opening import files_by_offset, fsync_directory, open_regular
 from replog.log.formats.segment_file import read_headers
 from replog.log.segment import Segment
 

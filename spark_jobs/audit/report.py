@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from replog.command.output import bytes_text
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import write_atomically
 from replog.topic import TopicPartition
 from spark_jobs.audit import overview
 from spark_jobs.audit.audit import Audit

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import write_atomically
 from spark_jobs.audit.audit import Audit
 from spark_jobs.audit.findings import EXIT_CODES, AuditFinding, notes_of_cleaned
 from spark_jobs.audit.overview import states

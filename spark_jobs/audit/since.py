@@ -14,7 +14,7 @@ from typing import Any
 from replog.errors import ReplogError
 from replog.log.errors import CorruptRecord
 from replog.log.files.names import LOG_SUFFIX
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import write_atomically
 from replog.log.formats.walk import LogFile
 from replog.topic import TopicPartition
 from spark_jobs.audit.evidence import find_batch

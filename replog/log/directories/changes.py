@@ -17,10 +17,9 @@ from replog.errors import ReplogError
 from replog.log.directories.partition_metadata import PARTITION_METADATA, write_topic_id
 from replog.log.epochs import save_all
 from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk, storage_errors
-from replog.log.files.group_commit import GroupCommit
+from replog.log.files.filesystem import GroupCommit
 from replog.log.files.names import base_offset_of
-from replog.log.files.opening import has_records
-from replog.log.files.replacing import fsync_directory, fsync_path, make_file
+from replog.log.files.opening import fsync_directory, fsync_path, has_records, make_file
 from replog.log.formats.checkpoint import LEADER_EPOCH_CHECKPOINT
 from replog.log.loading import empty_log
 from replog.log.log import Log

@@ -12,8 +12,7 @@ from uuid import UUID
 from replog.config.properties import MAX_PROPERTIES_BYTES, parse_properties
 from replog.errors import ErrorCode
 from replog.log.errors import storage_errors
-from replog.log.files.opening import read_regular
-from replog.log.files.replacing import fsync_directory, fsync_path, write_atomically
+from replog.log.files.opening import fsync_directory, fsync_path, read_regular, write_atomically
 
 META_PROPERTIES = "meta.properties"
 METADATA_POSITION = "metadata-position"

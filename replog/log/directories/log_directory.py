@@ -29,9 +29,8 @@ from replog.log.directories.replica import Offsets, OpenedLog, Placed, open_repl
 from replog.log.epochs import save_all
 from replog.log.errors import LogStorageError, RetriableLogError, is_of_the_disk, storage_errors
 from replog.log.files.deletion import remove
-from replog.log.files.group_commit import GroupCommit
-from replog.log.files.opening import open_fd
-from replog.log.files.replacing import fsync_directory
+from replog.log.files.filesystem import GroupCommit
+from replog.log.files.opening import fsync_directory, open_fd
 from replog.log.formats.checkpoint import CLEANER_CHECKPOINT, DamagedCheckpoint
 from replog.log.log import Log
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, STRAY_SUFFIX, TopicPartition, parse_directory_name

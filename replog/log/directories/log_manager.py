@@ -27,7 +27,7 @@ from replog.log.directories.identity import CleanStop
 from replog.log.directories.log_directory import LogDirectory, PlacedHere, RandomBytes
 from replog.log.directories.replica import OpenedLog
 from replog.log.errors import LogStorageError, storage_errors
-from replog.log.files.replacing import fsync_directory
+from replog.log.files.opening import fsync_directory
 from replog.log.log import Log
 from replog.log.producers.snapshot import ProducerSnapshotEntry
 from replog.topic import DELETE_SUFFIX, FUTURE_SUFFIX, SET_ASIDE, TopicPartition

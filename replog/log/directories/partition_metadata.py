@@ -9,8 +9,7 @@ from pathlib import Path
 
 from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError, storage_errors
-from replog.log.files.opening import read_regular
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import read_regular, write_atomically
 from replog.topic import parse_directory_name
 
 PARTITION_METADATA = "partition.metadata"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from replog.config.properties import number_in
 from replog.log.errors import LogStorageError, storage_errors
-from replog.log.files.opening import read_regular
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import read_regular, write_atomically
 from replog.topic import TopicPartition
 
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from replog.log.errors import NO_ROOM, CorruptRecord, CorruptSnapshot
 from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
-from replog.log.files.replacing import fsync_directory, fsync_path, make_file
+from replog.log.files.opening import fsync_directory, fsync_path, make_file
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker, marker_or_none
 from replog.log.producers.snapshot import ProducerSnapshotEntry, format_snapshot, read_snapshot, snapshot_offsets

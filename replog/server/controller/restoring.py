@@ -18,7 +18,7 @@ from replog.controller.decision import numbered
 from replog.controller.restoration import Held, brokers_named, restored
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import storage_errors
-from replog.log.files.replacing import fsync_directory
+from replog.log.files.opening import fsync_directory
 from replog.log_tools.survey import Survey, read_survey_file, survey
 from replog.metadata.changes import Change
 from replog.metadata.image import HISTORY_ID_SIZE, History, MetadataImage

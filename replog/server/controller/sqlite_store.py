@@ -16,8 +16,7 @@ from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.files.opening import read_regular
-from replog.log.files.replacing import fsync_directory, fsync_path
+from replog.log.files.opening import fsync_directory, fsync_path, read_regular
 from replog.rpc.v1 import metadata_pb2 as pb
 from replog.server.controller.store import LeadershipLostError, VersionConflictError
 

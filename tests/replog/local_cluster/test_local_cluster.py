@@ -16,7 +16,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.cluster_file import MemberStatus, locked
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, send_signal
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import write_atomically
 from tests.replog.waiting import until
 
 pytestmark = pytest.mark.processes

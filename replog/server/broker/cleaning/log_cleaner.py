@@ -15,7 +15,7 @@ from replog.log.compaction.cleaning import Cleanable, CleanTask, find_cleanable
 from replog.log.directories.checkpoints import CleanedOffsets
 from replog.log.directories.log_manager import LogManager
 from replog.log.errors import CorruptRecord, InvalidRecord, LogStorageError, RetriableLogError, storage_error
-from replog.log.files.replacing import fsync_directory
+from replog.log.files.opening import fsync_directory
 from replog.log.log import Log
 from replog.log.swap import written_swap
 from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted, CleaningRequest

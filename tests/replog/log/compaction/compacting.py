@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from replog.log.compaction.cleaning import Cleaning, CleanTask, find_cleanable
-from replog.log.files.replacing import fsync_directory
+from replog.log.files.opening import fsync_directory
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.records import LogRecord, iterate_records
 from replog.log.formats.segment_file import open_file

@@ -9,7 +9,7 @@ from replog.log.directories.changes import NewReplica
 from replog.log.directories.log_manager import LogManager
 from replog.log.epochs import LeaderEpochCache
 from replog.log.files import filesystem
-from replog.log.files.group_commit import MANY
+from replog.log.files.filesystem import MANY
 from replog.topic import TopicPartition
 from tests.replog.log.batches import append
 from tests.replog.log.directories.moving import CONFIG, ID, PAIR, planned, start

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from replog.log.files import filesystem
-from replog.log.files.replacing import fsync_directory, write_atomically
+from replog.log.files.opening import fsync_directory, write_atomically
 from replog.simulator.runtime.process import DEAD, WALL_START_MS, Killed, SimulatedProcess
 from tests.replog.simulator.hosts import Host
 

@@ -10,7 +10,7 @@ import pytest
 from replog.config.topic import TopicConfig
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.errors import LogStorageError, NoRoom
-from replog.log.files.replacing import fsync_directory
+from replog.log.files.opening import fsync_directory
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.simulator.runtime.process import Killed

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from replog.log.files.replacing import write_atomically
+from replog.log.files.opening import write_atomically
 from replog.simulator.runtime.process import SimulatedProcess
 from tests.replog.simulator.hosts import Host
 
@@ -101,7 +101,7 @@ def test_a_step_that_waited_for_long_tells_what_it_asked_for_and_who_did(host):
     assert host.loop.too_long is None
     took_s(host, many)
     step = host.loop.too_long
-    assert step.callers == "fsync_path < put_in_place < replace_file < write_atomically"
+    assert step.callers == "fsync_path < put_in_place < write_atomically"
     assert step.asked == {"create": 10, "write": 10, "fsync": 20, "rename": 10, "open": 20}
     assert step.process == "broker-1"
     assert step.seconds == pytest.approx(0.041, rel=0.05)

@@ -8,7 +8,7 @@ import pytest
 
 from replog.config.topic import TopicConfig
 from replog.log.errors import TooManyOpenFiles
-from replog.log.files import replacing
+from replog.log.files import opening
 from replog.log.indexes.index import OffsetIndex
 from replog.server.broker.disks import housekeeping
 from replog.server.broker.disks.housekeeping import Housekeeping
@@ -42,7 +42,7 @@ async def test_the_index_files_of_a_running_broker_have_all_entries_soon(cluster
 
 async def test_a_checkpoint_for_which_there_is_no_room_is_written_once_there_is(cluster, monkeypatch):
     """HW-11. A disk that has no room for another replica is no reason to stop those that are there."""
-    full, refused, real = True, list[str](), replacing.make_file
+    full, refused, real = True, list[str](), opening.make_file
 
     def make_file(path: Path, content: bytes = b"") -> None:
         if full and path.name.startswith("replication-offset-checkpoint"):
@@ -51,7 +51,7 @@ async def test_a_checkpoint_for_which_there_is_no_room_is_written_once_there_is(
         real(path, content)
 
     broker = await cluster.begin(1, brokers={"replica_high_watermark_checkpoint_interval_ms": 50})
-    monkeypatch.setattr(replacing, "make_file", make_file)
+    monkeypatch.setattr(opening, "make_file", make_file)
     await cluster.produce(TP, batch(b"one"))
     await eventually(lambda: len(refused) > 2)
     assert not broker.failed
