@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 from replog.errors import ReplogError
 from replog.log.formats.varint import read_varint, unsigned
 from replog.log.offsets import Buffer
-from replog.rpc.lists import OTHER_FIELDS, Lists, NamesTooMuch, field_value
+from replog.rpc.lists import OTHER_FIELDS, Lists, NamesTooMuch
 
 M = TypeVar("M", bound=Message)
 
@@ -90,20 +90,41 @@ class RecordsDecoder(Generic[M]):
     def _split(self, data: bytes) -> tuple[int, int] | None:
         """Find the start of the records field and of its payload: (len, len) without one, None if it is not the last.
 
-        Raises IndexError if `data` ends inside of a number."""
+        Raises IndexError if `data` ends inside of a number. Most numbers have one byte, and are read without a call."""
         position, end, fields, records = 0, len(data), 0, 0
+        trailing = True
         while position < end:
             start = position
-            tag, position = read_varint(data, position)
-            payload, position = field_value(data, position, tag & 7)
-            if tag == RECORDS_TAG:
-                if position == end and not records:
-                    return start, payload
-                records += position - payload
+            tag = data[position]
+            position += 1
+            if tag > 0x7F:
+                tag, position = read_varint(data, start)
+            wire_type = tag & 7
+            if wire_type == 2:
+                size = data[position]
+                position += 1
+                if size > 0x7F:
+                    size, position = read_varint(data, position - 1)
+                if tag >> 3 == RECORDS_FIELD:
+                    if position + size == end and trailing:
+                        return start, position
+                    trailing = False
+                    records += size
+                position += size
+            elif wire_type == 0:
+                position += 1
+                if data[position - 1] > 0x7F:
+                    _, position = read_varint(data, position - 1)
+            elif wire_type == 1:
+                position += 8
+            elif wire_type == 5:
+                position += 4
+            else:
+                raise DecodeError(f"wire type {wire_type} is not protobuf")
             fields += 1
             if fields > self._max_fields or position - records > self._max_head:
                 raise self._too_much(data, fields)
-        return None if records else (end, end)
+        return (end, end) if trailing else None
 
     def _too_much(self, data: bytes, fields: int) -> ReplogError:
         most = f"{self._max_head} bytes besides its records"

@@ -95,7 +95,7 @@ class Lists:
             tag, position = data[position], position + 1
             if tag > 0x7F:
                 tag, position = read_varint(data, position - 1)
-            begin, position = field_value(data, position, tag & 7)
+            begin, position = _value(data, position, tag & 7)
             field = fields.get((tag & 0xFFFFFFFF) >> 3)
             if field is None or field.place < 0:
                 others -= 1
@@ -126,7 +126,7 @@ class NamesTooMuch(ReplogError):
         )
 
 
-def field_value(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
+def _value(data: bytes, position: int, wire_type: int) -> tuple[int, int]:
     """Return begin and end of the value of a field, whose tag ends at `position`; the end may lie behind `data`.
 
     Raises IndexError if a number is cut short."""

@@ -35,7 +35,7 @@ LINES = {
     "replog/log_tools": 2_171,
     "replog/metadata": 864,
     "replog/purgatory": 136,
-    "replog/rpc": 6_239,
+    "replog/rpc": 6_304,
     "replog/server": 9_702,
     "replog/simulator": 8_808,
     "spark_jobs": 1_220,

@@ -3,8 +3,7 @@
 No socket, clock or loop. A shell does, for each read: `receive`, handle the events, write `to_send`, handle `events`;
 and after calls: write `to_send`, handle `events`."""
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol.bounds import Bounds
@@ -44,31 +43,34 @@ class Connection(Receiver):
         """Handle `data`. Never raises for what a peer sends: a wrong connection is a last event, `Failed`.
 
         Keeps no reference to `data`. `now_ms` is any clock that does not go back; it forgives floods."""
-        return self._handle(self._feed, data, now_ms)
-
-    def landed(self, size: int, now_ms: int) -> list[Event]:
-        """Handle `size` bytes that have been put into `place`, as `receive` does."""
-        return self._handle(self.place_filled, size, now_ms)
-
-    def _handle(self, handle: Callable[[Any], None], arrived: Buffer | int, now_ms: int) -> list[Event]:
         if not self._failed:
             self.now_ms = self.inflow.now_ms = now_ms
             try:
-                handle(arrived)
+                self.frames.feed(self._after_preface(data) if self._preface else data)
             except ConnectionFailure as failure:
-                self._failed = True
-                self.fail(failure)
-                self.emit(Failed(failure.code, failure.text))
+                self._fails(failure)
         return self.events()
 
-    def _feed(self, data: Buffer) -> None:
-        if self._preface:
-            begin = bytes(data[: len(self._preface)])
-            if not self._preface.startswith(begin):
-                raise ConnectionFailure(PROTOCOL_ERROR, f"this port speaks HTTP/2 (gRPC); a peer began with {begin!r}")
-            self._preface = self._preface[len(begin) :]
-            data = data[len(begin) :]
-        self.frames.feed(data)
+    def landed(self, size: int, now_ms: int) -> list[Event]:
+        """Handle `size` bytes that have been put into `place`, as `receive` does."""
+        self.now_ms = self.inflow.now_ms = now_ms
+        try:
+            self.place_filled(size)
+        except ConnectionFailure as failure:
+            self._fails(failure)
+        return self.events()
+
+    def _fails(self, failure: ConnectionFailure) -> None:
+        self._failed = True
+        self.fail(failure)
+        self.emit(Failed(failure.code, failure.text))
+
+    def _after_preface(self, data: Buffer) -> Buffer:
+        begin = bytes(data[: len(self._preface)])
+        if not self._preface.startswith(begin):
+            raise ConnectionFailure(PROTOCOL_ERROR, f"this port speaks HTTP/2 (gRPC); a peer began with {begin!r}")
+        self._preface = self._preface[len(begin) :]
+        return data[len(begin) :]
 
     @property
     def has_to_send(self) -> bool:

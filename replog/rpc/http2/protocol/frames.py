@@ -119,6 +119,7 @@ class FrameReader:
 
     def __init__(self, handler: FrameHandler, max_frame: int, max_header_block: int, max_continuations: int) -> None:
         self._handler = handler
+        self._on_data = handler.on_data
         self._max_frame = max_frame
         self._max_header_block = max_header_block
         self._max_continuations = max_continuations
@@ -150,7 +151,10 @@ class FrameReader:
                 start = position + HEADER_BYTES
                 position = start + length
                 if position <= end:
-                    self._pass_on(kind, flags, stream, data[start:position])
+                    if kind == DATA:
+                        self._on_data(stream, flags, data[start:position])
+                    else:
+                        self._pass_on(kind, flags, stream, data[start:position])
                 else:
                     position = start
                     self._begin(data[start - HEADER_BYTES : start], length, kind, flags, stream)
@@ -207,7 +211,7 @@ class FrameReader:
 
     def _pass_on(self, kind: int, flags: int, stream: int, payload: Buffer) -> None:
         if kind == DATA:
-            self._handler.on_data(stream, flags, payload)
+            self._on_data(stream, flags, payload)
         elif kind == HEADERS:
             self._on_headers(flags, stream, payload)
         elif kind == CONTINUATION:

@@ -22,7 +22,7 @@ from replog.rpc.http2.protocol.frames import (
     window_update,
 )
 from replog.rpc.http2.protocol.partial import Partial
-from replog.rpc.http2.protocol.stream import DROP, Stream
+from replog.rpc.http2.protocol.stream import CUT_MESSAGES, DROP, Stream
 
 _MESSAGE = 64  # bytes that a message costs besides its own
 _LARGE = 4 << 10  # larger messages may be changed by their readers: a log stamps its batches in place
@@ -87,6 +87,33 @@ class Inflow:
                 self._count_reserved(stream, stream.partial)
             self._release(size)
             self._credit_stream(stream)
+
+    def take_whole(self, stream: Stream, data: Buffer) -> bytes | bytearray | None:
+        """Return the message that a DATA frame is, if it is a whole one without anything special: most are. Otherwise
+        return None, and nothing is counted."""
+        size = len(data)
+        if (
+            stream.reading != CUT_MESSAGES
+            or stream.partial is not None
+            or stream.prefix
+            or not PREFIX_BYTES <= size <= stream.room
+            or size >= self._room
+            or self._waiting
+        ):
+            return None
+        flag, length = PREFIX.unpack_from(data)
+        if flag or length != size - PREFIX_BYTES or length > self._max_message or self._untaken >= self._max_untaken:
+            return None
+        self._room -= size
+        stream.room -= size
+        if not stream.held:
+            stream.since_ms = self.now_ms
+        stream.held += size
+        stream.untaken_bytes += size
+        stream.untaken += 1
+        self._untaken += 1
+        payload = data[PREFIX_BYTES:]
+        return bytearray(payload) if size > _LARGE else bytes(payload)
 
     def take_in(self, stream: Stream, data: Buffer) -> None:
         """Cut messages out of the data."""

@@ -5,7 +5,7 @@ from typing import Literal
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol.bounds import Bounds, Meter
-from replog.rpc.http2.protocol.events import Ended, GoAway, Headers, Pong, Reset, Trailers
+from replog.rpc.http2.protocol.events import Ended, GoAway, Headers, Message, Pong, Reset, Trailers
 from replog.rpc.http2.protocol.frames import (
     ACK,
     DATA,
@@ -56,6 +56,9 @@ _SIZES = {PRIORITY: 5, RST_STREAM: 4, PING: 8, WINDOW_UPDATE: 4}
 _OF_CONNECTION, _OF_STREAM = (SETTINGS, PING, GOAWAY), (PRIORITY, RST_STREAM)
 
 
+_new = tuple.__new__  # a named tuple's own takes two calls
+
+
 class Receiver(Streams):
     """The part of a `Connection` that handles frames. Every method may raise ConnectionFailure."""
 
@@ -93,6 +96,14 @@ class Receiver(Streams):
     # -- DATA
 
     def on_data(self, number: int, flags: int, payload: Buffer) -> None:
+        stream = self.streams.get(number)
+        if stream is not None and flags <= END_STREAM:
+            message = self.inflow.take_whole(stream, payload)
+            if message is not None:
+                self.emit(_new(Message, (number, message)))
+                if flags & END_STREAM:
+                    self._end(stream)
+                return
         stream = self._data_begins(number, len(payload))
         if flags & PADDED:
             whole = len(payload)
