@@ -1,9 +1,12 @@
-"""The options of every source, sink and table of ours: the servers and TLS.
+"""The options of every source, sink and table of ours: the servers and TLS; and how Spark prints our errors.
 
 Those of Kafka's clients have the prefix `kafka.`, as in Spark's own source; it may be left out. Large modules are
 imported where they are used, since every worker imports this one."""
 
-from collections.abc import Iterable, Mapping
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +44,19 @@ def in_full(options: Mapping[str, str], kafkas: Iterable[str]) -> dict[str, str]
 
 def refused(message: str) -> ReplogError:
     return ErrorCode.INVALID_CONFIG.error(message)
+
+
+@contextmanager
+def reported_first() -> Iterator[None]:
+    """Make Spark print an error of ours in its first line, not in the last of thirty: leave the traceback out of a
+    worker's output. Put it around code that Spark calls; outside of workers it does nothing."""
+    try:
+        yield
+    except (ReplogError, OSError):
+        program = getattr(sys.modules["__main__"], "__spec__", None)
+        if program is not None and program.name.startswith("pyspark."):
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None:

@@ -2,18 +2,13 @@
 
 | Looking for | File |
 |---|---|
-| the data source | `source.py` |
+| the data source and its columns | `source.py` |
 | its options | `options.py` |
-| its columns | `schema.py` |
 | a query's begin, end, progress and lag; checkpoints | `offsets.py` |
-| the driver's requests to the cluster | `cluster.py` |
-| the offsets of a trigger, and of each task | `planning.py` |
-| batch queries | `batch_reader.py` |
-| streaming queries | `stream_reader.py` |
-| fetches of a task | `task.py` |
-| the event loop of the clients | `loop.py` |
-| fetched batches as Arrow batches | `decoding.py`, `columns.py` |
-| lost records; records that cannot be shown | `losses.py` |
+| requests to the cluster, and the event loop of the clients | `cluster.py` |
+| batch and streaming queries | `readers.py` |
+| the offsets of a trigger and of each task, and its fetches | `task.py` |
+| fetched batches as Arrow batches; records that cannot be shown | `decoding.py`, `columns.py` |
 | the sink | `writer.py` |"""
 
 from spark_jobs.records.offsets import offsets_behind_latest

@@ -1,18 +1,25 @@
-"""The driver's requests to the cluster, for partitions and their offsets."""
+"""Requests to the cluster, for partitions and their offsets, and the event loop of all clients.
+
+The loop is one for the life of the process, in its own thread: Spark calls from threads without a loop. With a loop for
+each call, gRPC might call back into one that is closed. And with this one, the next batches arrive while the last ones
+are decoded."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, TypeVar
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
+from replog.common.buffers import tune_allocator
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Transport
 from replog.topic import TopicPartition
 from spark_jobs.kafka_options import SERVERS
 from spark_jobs.records.offsets import Bound
-from spark_jobs.records.options import SinkOptions, SourceOptions
+from spark_jobs.records.options import NAMES, SinkOptions, SourceOptions
 
 TIMEOUT_MS = 60_000
 ONE_BROKER_TIMEOUT_MS = 10_000
@@ -21,6 +28,24 @@ SETTLED_S = 15.0  # all brokers have heard of a new or deleted topic by then
 LOOKED_AFTER_S = 2.0  # a leader that does not answer by then may lead a topic that is deleted
 
 T = TypeVar("T")
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    tune_allocator()  # batches come in messages of a MiB
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="replog-clients", daemon=True).start()
+    return loop
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Wait for the result of a coroutine; errors name options, not clients' arguments. Do not call it on a loop."""
+    try:
+        return asyncio.run_coroutine_threadsafe(coroutine, _loop()).result()
+    except ReplogError as error:
+        for argument, option in NAMES.items():
+            error.message = error.message.replace(f"{argument}=", f"{option}=")
+        raise
 
 
 class Assigned(NamedTuple):

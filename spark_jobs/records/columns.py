@@ -13,7 +13,7 @@ from replog.log.formats.batch import LEAST_RECORD_BYTES, LOG_APPEND_TIME, BatchH
 from replog.log.formats.records import MAX_HEADERS, NULL
 from replog.log.formats.varint import read_varint
 from replog.log.offsets import Buffer
-from spark_jobs.records.schema import arrow_schema
+from spark_jobs.records.source import arrow_schema
 
 Longs = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

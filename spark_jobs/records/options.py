@@ -111,6 +111,14 @@ class SourceOptions(_Options):
     def read_committed(self) -> bool:
         return bool(self.consumer.get("isolation_level") == "read_committed")
 
+    def lose(self, message: str) -> None:
+        """Raise OFFSET_OUT_OF_RANGE for records that are gone; without `fail_on_data_loss` log a warning."""
+        if self.fail_on_data_loss:
+            raise ErrorCode.OFFSET_OUT_OF_RANGE.error(
+                f"{message}; to go on all the same, set the option failOnDataLoss to false"
+            )
+        logger.warning("%s; failOnDataLoss is false: going on", message)
+
 
 @dataclass(frozen=True)
 class SinkOptions(_Options):

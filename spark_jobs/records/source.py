@@ -1,4 +1,9 @@
-"""The data source `replog`. Readers and writers are imported where they are used: Spark looks sources up often."""
+"""The data source `replog`, and its columns, with the types and nullability of Spark's Kafka source.
+
+Readers and writers are imported where they are used: Spark looks sources up often."""
+
+from functools import cache
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -8,10 +13,45 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from replog.errors import ErrorCode
-from spark_jobs.reported import reported_first
+from spark_jobs.kafka_options import reported_first
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+
+def spark_schema(headers: bool) -> StructType:
+    fields = [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    return StructType(fields + [StructField("headers", HEADERS)] * headers)
+
+
+@cache
+def arrow_schema(headers: bool) -> "pa.Schema":
+    """Return the schema that Spark expects of the source's batches."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(spark_schema(headers), timezone="UTC")
 
 
 class ReplogSource(DataSource):
@@ -24,16 +64,14 @@ class ReplogSource(DataSource):
     @reported_first()
     def schema(self) -> StructType:
         from spark_jobs.records.options import include_headers
-        from spark_jobs.records.schema import spark_schema
 
         return spark_schema(include_headers(self.options))
 
     @reported_first()
     def reader(self, schema: StructType) -> DataSourceReader:
-        from spark_jobs.records.batch_reader import BatchQueryReader
-        from spark_jobs.records.cluster import reach
-        from spark_jobs.records.loop import run
+        from spark_jobs.records.cluster import reach, run
         from spark_jobs.records.options import source_options
+        from spark_jobs.records.readers import BatchQueryReader
 
         self._check(schema)
         options = source_options(self.options, streaming=False)
@@ -42,10 +80,9 @@ class ReplogSource(DataSource):
 
     @reported_first()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        from spark_jobs.records.cluster import reach
-        from spark_jobs.records.loop import run
+        from spark_jobs.records.cluster import reach, run
         from spark_jobs.records.options import source_options
-        from spark_jobs.records.stream_reader import StreamReader
+        from spark_jobs.records.readers import StreamReader
 
         self._check(schema)
         options = source_options(self.options, streaming=True)

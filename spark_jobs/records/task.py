@@ -1,31 +1,85 @@
-"""A task of a query: it fetches a range of one partition's offsets as Arrow batches."""
+"""The tasks of a query: the offsets of a trigger are divided among them, and each fetches its own as Arrow batches."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
 
 import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
 
 from replog.client import Consumer
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
+from spark_jobs.kafka_options import reported_first
 from spark_jobs.records import cluster
-from spark_jobs.records.decoding import Batches, arrow_batches, checked_batches
-from spark_jobs.records.loop import run
-from spark_jobs.records.losses import BadRecords, report_data_loss
+from spark_jobs.records.cluster import run
+from spark_jobs.records.decoding import BadRecords, Batches, arrow_batches, checked_batches
 from spark_jobs.records.options import SourceOptions
-from spark_jobs.records.planning import OffsetRange
-from spark_jobs.reported import reported_first
 
 POLL_S = 1.0
 ANSWER_S = 10.0  # the leader's time to answer whether its log ends before the range
 UNKNOWN_S = 10.0  # a topic that nobody knows for this time may be gone
 
 
+@dataclass
+class OffsetRange(InputPartition):
+    """The records that one task reads: of one partition, from `start` to before `end`."""
+
+    topic: str
+    partition: int
+    topic_id: str  # hexadecimal; "": any topic of the name
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+def limited(
+    start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], limit: int
+) -> dict[TopicPartition, int]:
+    """Lower `end` so that at most `limit` offsets are taken, from each partition in proportion to its backlog.
+
+    Small backlogs get at least one offset, otherwise they would wait until the larger ones are read."""
+    sizes = {partition: max(0, end[partition] - start[partition]) for partition in end}
+    room, left = limit, sum(sizes.values())
+    ends = dict(end)
+    for partition, size in sorted(sizes.items(), key=lambda item: (item[1], item[0])):
+        if size:
+            share = min(size, room, max(1, room * size // left))
+            ends[partition] = start[partition] + share
+            room -= share
+            left -= size
+    return ends
+
+
+def tasks(ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
+    """Return a task for each range that is not empty; more of even size for `min_partitions` or `max_records`."""
+    ranges = [wanted for wanted in ranges if wanted.size > 0]
+    total = sum(wanted.size for wanted in ranges)
+    pieces: list[OffsetRange] = []
+    for wanted in ranges:
+        parts = 1
+        if min_partitions is not None and min_partitions > len(ranges):
+            parts = -(-min_partitions * wanted.size // total)
+        if max_records is not None:
+            parts = max(parts, -(-wanted.size // max_records))
+        pieces += _split(wanted, min(parts, wanted.size))
+    return pieces
+
+
+def _split(wanted: OffsetRange, parts: int) -> list[OffsetRange]:
+    edges = [wanted.start + wanted.size * number // parts for number in range(parts + 1)]
+    return [OffsetRange(wanted.topic, wanted.partition, wanted.topic_id, start, end) for start, end in pairwise(edges)]
+
+
 def read_range(options: SourceOptions, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Yield exactly the records of the range that the isolation level shows; the next are fetched meanwhile.
 
     Raises what the client raises, REQUEST_TIMED_OUT if nothing comes for `kafkaConsumer.pollTimeoutMs`, what
-    `report_data_loss` raises if records of the range are gone, and what `BadRecords` raises."""
+    `options.lose` raises if records of the range are gone, and what `BadRecords` raises."""
     reading = _Reading(options, wanted)
     bad = BadRecords(TopicPartition(wanted.topic, wanted.partition), fail=options.fail_on_bad_records)
     with reported_first():
@@ -124,5 +178,4 @@ class _Reading:
             return await cluster.is_gone(client, self._wanted.topic, self._wanted.topic_id, self._options.transport)
 
     def _lose(self, first: int, end: int, why: str) -> None:
-        message = f"{self._partition}: the records from offset {first} to before {end} are gone: {why}"
-        report_data_loss(self._options.fail_on_data_loss, message)
+        self._options.lose(f"{self._partition}: the records from offset {first} to before {end} are gone: {why}")

@@ -10,12 +10,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from replog.client import Delivery, Producer
-from spark_jobs.kafka_options import refused
-from spark_jobs.records import cluster
-from spark_jobs.records.loop import run
+from spark_jobs.kafka_options import refused, reported_first
+from spark_jobs.records.cluster import reach, run
 from spark_jobs.records.options import SinkOptions
-from spark_jobs.records.schema import HEADERS
-from spark_jobs.reported import reported_first
+from spark_jobs.records.source import HEADERS
 
 _TYPES: dict[str, tuple[str, ...]] = {
     "topic": ("string",),
@@ -96,7 +94,7 @@ class _Writing:
 
     async def send(self, batch: pa.RecordBatch) -> None:
         if not self._count:
-            await cluster.reach(self._options)
+            await reach(self._options)
         unsettled = self._unsettled
         for row in _rows(batch):
             topic = self._options.topic or row.topic

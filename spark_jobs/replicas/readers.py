@@ -12,11 +12,18 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from replog.config.properties import MAX_INT, number_in
-from spark_jobs.kafka_options import SECURITY, SERVERS, in_full, refuse_unknown, refused, security_of
+from spark_jobs.kafka_options import (
+    SECURITY,
+    SERVERS,
+    in_full,
+    refuse_unknown,
+    refused,
+    reported_first,
+    security_of,
+)
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import UNREADABLE, FileFault
 from spark_jobs.replicas.files import PartitionFiles, ReplicaSegment, ReplicaStore
-from spark_jobs.reported import reported_first
 
 ROWS_PER_BATCH = 8192
 PACKED_BYTES = 32 << 20  # bytes of small segments in one input partition

@@ -12,9 +12,8 @@ from replog.config.properties import load_properties
 from replog.errors import ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from spark_jobs.kafka_options import in_full, refuse_unknown, security_of
-from spark_jobs.records.batch_reader import BatchQueryReader
 from spark_jobs.records.options import sink_options, source_options
-from spark_jobs.records.stream_reader import StreamReader
+from spark_jobs.records.readers import BatchQueryReader, StreamReader
 from spark_jobs.records.writer import BatchWriter
 from spark_jobs.replicas.sources import BatchesSource
 from tests.spark_jobs.records.conftest import read_all

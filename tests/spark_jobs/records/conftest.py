@@ -7,10 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from replog.client import Producer
-from spark_jobs.records.batch_reader import BatchQueryReader
 from spark_jobs.records.options import SourceOptions, source_options
-from spark_jobs.records.planning import OffsetRange
-from spark_jobs.records.stream_reader import StreamReader
+from spark_jobs.records.readers import BatchQueryReader, StreamReader
+from spark_jobs.records.task import OffsetRange
 from tests.replog.server.broker.conftest import InProcessCluster, cluster
 
 __all__ = ["InProcessCluster", "cluster"]

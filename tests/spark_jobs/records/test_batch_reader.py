@@ -17,7 +17,7 @@ from replog.topic import TopicPartition
 from spark_jobs.records import ReplogSource, task
 from spark_jobs.records.cluster import Assigned, ranges
 from spark_jobs.records.options import sink_options
-from spark_jobs.records.planning import OffsetRange
+from spark_jobs.records.task import OffsetRange
 from spark_jobs.records.writer import BatchWriter
 from tests.replog.client.consuming.test_read_committed import with_transactions
 from tests.replog.server.broker.conftest import eventually

@@ -19,8 +19,7 @@ from replog.log.formats.batch import HEADER, HEADER_SIZE, LOG_APPEND_TIME, parse
 from replog.log.formats.records import iterate_records
 from replog.log.offsets import AbortedTransaction
 from spark_jobs.records import decoding
-from spark_jobs.records.decoding import arrow_batches, checked_batches
-from spark_jobs.records.losses import BadRecords
+from spark_jobs.records.decoding import BadRecords, arrow_batches, checked_batches
 from tests.replog.client.consuming.test_read_committed import ONE_OF_EACH
 from tests.spark_jobs.records.hostile import GOOD, HOSTILE, laid_out, spoiled
 

@@ -6,11 +6,10 @@ from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records import offsets_behind_latest
-from spark_jobs.records.loop import run
+from spark_jobs.records.cluster import run
 from spark_jobs.records.offsets import Bound, StreamOffset
 from spark_jobs.records.options import SourceOptions, Subscription, sink_options, source_options
-from spark_jobs.records.planning import OffsetRange
-from spark_jobs.records.task import _Reading
+from spark_jobs.records.task import OffsetRange, _Reading
 from spark_jobs.records.writer import _Writing
 
 SERVERS = {"kafka.bootstrap.servers": "a:1, b:2"}

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replog.topic import TopicPartition
-from spark_jobs.records.planning import OffsetRange, limited, tasks
+from spark_jobs.records.task import OffsetRange, limited, tasks
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

@@ -11,7 +11,7 @@ from replog.client import Admin
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records.cluster import is_gone
-from spark_jobs.records.stream_reader import StreamReader
+from spark_jobs.records.readers import StreamReader
 from tests.replog.client.consuming.test_read_committed import with_transactions
 from tests.replog.server.broker.conftest import eventually
 from tests.spark_jobs.records.conftest import InProcessCluster, places, produce, read_all, stream_reader
@@ -97,7 +97,7 @@ async def test_a_trigger_takes_no_more_than_its_limit(cluster):
 async def test_a_trigger_waits_for_its_least_but_not_for_ever_and_not_the_first(cluster, monkeypatch):
     """As that of Spark's Kafka source."""
     clock_s = 1000.0
-    monkeypatch.setattr("spark_jobs.records.stream_reader.monotonic", lambda: clock_s)
+    monkeypatch.setattr("spark_jobs.records.readers.monotonic", lambda: clock_s)
     await topic(cluster)
     await produce(cluster, "t", {0: 3})
     limits = {"minOffsetsPerTrigger": "10", "maxTriggerDelay": "1m"}

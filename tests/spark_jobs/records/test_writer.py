@@ -13,8 +13,7 @@ from replog.client import Consumer, DeliveryFailed, Record
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
 from spark_jobs.records.options import sink_options
-from spark_jobs.records.schema import HEADERS, arrow_schema
-from spark_jobs.records.source import ReplogSource
+from spark_jobs.records.source import HEADERS, ReplogSource, arrow_schema
 from spark_jobs.records.writer import BatchWriter, StreamWriter, Written
 from tests.spark_jobs.records.conftest import InProcessCluster, options, table
 

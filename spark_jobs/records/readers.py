@@ -1,4 +1,5 @@
-"""Streaming queries: micro-batches of offsets, which may be limited, and go on from the checkpoint."""
+"""Readers: of batch queries, the records that are there now, between two bounds; of streaming queries, micro-batches of
+offsets, which may be limited, and go on from the checkpoint."""
 
 import logging
 import math
@@ -7,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -20,23 +21,73 @@ from replog.client import Admin
 from replog.client.offsets import EARLIEST, LATEST
 from replog.errors import ErrorCode
 from replog.topic import TopicPartition
+from spark_jobs.kafka_options import reported_first
 from spark_jobs.records import cluster
-from spark_jobs.records.loop import run
-from spark_jobs.records.losses import report_data_loss
+from spark_jobs.records.cluster import run
 from spark_jobs.records.offsets import StreamOffset
 from spark_jobs.records.options import SourceOptions
-from spark_jobs.records.planning import OffsetRange, limited, tasks
-from spark_jobs.records.task import read_range
-from spark_jobs.reported import reported_first
+from spark_jobs.records.task import OffsetRange, limited, read_range, tasks
 
 logger = logging.getLogger(__name__)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _Reader:
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, OffsetRange):  # Spark makes one of its own when there is nothing to read
+            return iter(())
+        return read_range(self._options, partition)
+
+    def _tasks(self, wanted: list[OffsetRange]) -> list[OffsetRange]:
+        return tasks(wanted, self._options.min_partitions, self._options.max_records_per_partition)
+
+
+class BatchQueryReader(_Reader, DataSourceReader):
+    """Bounds are looked up once, on the driver, when the query is planned."""
+
+    @reported_first()
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._tasks(run(self._ranges()))
+
+    async def _ranges(self) -> list[OffsetRange]:
+        options = self._options
+        async with cluster.admin(options) as client:
+            assigned = await cluster.assigned(client, options, all_of_it=True)
+            there = await cluster.ranges(client, options, assigned)
+            starts = await cluster.resolve(client, options, options.starting, there, starting=True)
+            ends = await cluster.resolve(client, options, options.ending, there, starting=False)
+        return [
+            OffsetRange(
+                partition.topic,
+                partition.partition,
+                assigned.topic_ids[partition.topic],
+                *self._within(partition, starts[partition], ends[partition], there[partition]),
+            )
+            for partition in assigned.partitions
+        ]
+
+    def _within(
+        self, partition: TopicPartition, start: int, end: int, there: cluster.PartitionRange
+    ) -> tuple[int, int]:
+        if start > end and there.start <= end < there.end:
+            raise ErrorCode.INVALID_CONFIG.error(
+                f"{partition}: the query starts at offset {start}, after its end {end}"
+            )
+        if min(start, end) < there.start or max(start, end) > there.end:
+            self._options.lose(
+                f"{partition}: records from offset {start} to before {end} are asked for, and those from {there.start} "
+                f"to before {there.end} are there"
+            )
+        return max(start, there.start), min(end, there.end)
+
+
+class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a streaming query. A partition that appears while it runs is read from its first record on."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+        super().__init__(options)
         self._latest: StreamOffset | None = None
         self._target: StreamOffset | None = None  # the end for Trigger.AvailableNow
         self._triggered_s = -math.inf  # the monotonic time of the last trigger that took records
@@ -68,12 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start == end:
             return []
         span = StreamOffset.from_json(start), StreamOffset.from_json(end)
-        wanted = run(cluster.settled(lambda at_last: self._ranges(*span, at_last)))
-        return tasks(wanted, self._options.min_partitions, self._options.max_records_per_partition)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, OffsetRange)
-        return read_range(self._options, partition)
+        return self._tasks(run(cluster.settled(lambda at_last: self._ranges(*span, at_last))))
 
     async def _initial(self) -> StreamOffset:
         options = self._options
@@ -84,7 +130,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for partition, offset in starts.items():
             first, end = there[partition]
             if not first <= offset <= end:
-                self._lost(f"{partition}: the query starts at offset {offset}, and there are {first} to before {end}")
+                start = f"the query starts at offset {offset}"
+                self._options.lose(f"{partition}: {start}, and there are {first} to before {end}")
                 starts[partition] = min(max(offset, first), end)
         return StreamOffset(starts, assigned.topic_ids)
 
@@ -104,8 +151,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             in_doubt = await self._report_topics(client, start, now, at_last)
             begins = await self._begins(client, start, now)
         for partition, begin in begins.items():
-            if now.offsets[partition] < begin:
-                self._lost(f"{partition} was read up to offset {begin}, and ends at {now.offsets[partition]} now")
+            if (end := now.offsets[partition]) < begin:
+                self._options.lose(f"{partition} was read up to offset {begin}, and ends at {end} now")
         if not isinstance(limit, ReadAllAvailable) and self._is_too_little(start, now):
             return start
         ends = now.offsets
@@ -140,12 +187,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Report topics and partitions of `known` that are gone or not subscribed to any more.
 
         Raises UNKNOWN_TOPIC_ID if brokers differ on a topic; `at_last`, without failOnDataLoss, return those topics."""
-        in_doubt: set[str] = set()
+        in_doubt, left = set[str](), "is not subscribed to any more"
         for topic in dict.fromkeys(partition.topic for partition in known.offsets):
             if topic in now.topic_ids and known.same_topic(topic, now):
                 for partition in known.offsets:
                     if partition.topic == topic and partition not in now.offsets:
-                        self._lost(f"{partition} is not subscribed to any more: what was not read yet is left out")
+                        self._options.lose(f"{partition} {left}: what was not read yet is left out")
                 continue
             if self._options.subscription.wants(topic):
                 topic_id = known.topic_ids.get(topic, "")
@@ -158,8 +205,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     continue
                 fate = "was deleted and created again" if topic in now.topic_ids else "was deleted"
             else:
-                fate = "is not subscribed to any more"
-            self._lost(f"topic {topic!r} {fate}: what was not read yet is left out")
+                fate = left
+            self._options.lose(f"topic {topic!r} {fate}: what was not read yet is left out")
         return in_doubt
 
     async def _begins(self, client: Admin, start: StreamOffset, end: StreamOffset) -> dict[TopicPartition, int]:
@@ -174,7 +221,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for partition, first in firsts.items():
             begins[partition] = first or 0
             if first and partition not in start.offsets:
-                self._lost(f"{partition} is new, and what it holds starts at offset {first}")
+                self._options.lose(f"{partition} is new, and what it holds starts at offset {first}")
         return begins
 
     async def _ranges(self, start: StreamOffset, end: StreamOffset, at_last: bool) -> list[OffsetRange]:
@@ -192,6 +239,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             OffsetRange(*partition, end.topic_ids.get(partition.topic, ""), begins[partition], offset)
             for partition, offset in there.items()
         ]
-
-    def _lost(self, message: str) -> None:
-        report_data_loss(self._options.fail_on_data_loss, message)
