@@ -1,9 +1,8 @@
 """`replog acl …`, with the words of Kafka's kafka-acls.sh; and `replog client-quota`."""
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -30,19 +29,13 @@ PRODUCER = Operation.WRITE, Operation.DESCRIBE, Operation.CREATE
 CONSUMER = Operation.READ, Operation.DESCRIBE
 
 
-class PatternTypeName(StrEnum):
-    ANY = "any"
-    MATCH = "match"
-    LITERAL = "literal"
-    PREFIXED = "prefixed"
-
-
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", metavar="NAME", help="On this topic; '*' is all of them. Repeatable.")
 ]
 OnCluster = Annotated[bool, typer.Option("--cluster", help="On the cluster itself.")]
+PatternName = Literal["any", "match", "literal", "prefixed"]
 Pattern = Annotated[
-    PatternTypeName,
+    PatternName,
     typer.Option("--resource-pattern-type", metavar="TYPE", case_sensitive=False, help="any, match, literal, prefixed"),
 ]
 Allowed = Annotated[
@@ -66,7 +59,7 @@ def add(
     bootstrap: BootstrapServer = None,
     topic: Topics = None,
     cluster: OnCluster = False,
-    pattern: Pattern = PatternTypeName.LITERAL,
+    pattern: Pattern = "literal",
     allow_principal: Allowed = None,
     deny_principal: Denied = None,
     allow_host: AllowedHosts = None,
@@ -96,13 +89,13 @@ def list_(
     bootstrap: BootstrapServer = None,
     topic: Topics = None,
     cluster: OnCluster = False,
-    pattern: Pattern = PatternTypeName.ANY,
+    pattern: Pattern = "any",
     principal: Annotated[list[str] | None, typer.Option(metavar="User:NAME", help="Of these only. Repeatable.")] = None,
     output: OutputFormat = Format.TABLE,
 ) -> None:
     """List ACLs. `--resource-pattern-type match` with a topic's name lists all that apply to it."""
     named: list[Resource | None] = [*_resources(topic, cluster, pattern)] or [None]
-    wanted = AclFilter(pattern_type=_pattern_type(pattern))
+    wanted = AclFilter(pattern_type=PatternType[pattern.upper()])
     filters = [
         AclFilter(*(resource or wanted[:3]), principal=who) for resource in named for who in principal or (None,)
     ]
@@ -121,7 +114,7 @@ def remove(
     bootstrap: BootstrapServer = None,
     topic: Topics = None,
     cluster: OnCluster = False,
-    pattern: Pattern = PatternTypeName.LITERAL,
+    pattern: Pattern = "literal",
     allow_principal: Allowed = None,
     deny_principal: Denied = None,
     allow_host: AllowedHosts = None,
@@ -155,13 +148,9 @@ Resource = tuple[ResourceType, str, PatternType]
 Side = tuple[str, str, Permission]
 
 
-def _resources(topics: list[str] | None, cluster: bool, pattern: PatternTypeName) -> list[Resource]:
-    named = [(ResourceType.TOPIC, topic, _pattern_type(pattern)) for topic in topics or ()]
+def _resources(topics: list[str] | None, cluster: bool, pattern: PatternName) -> list[Resource]:
+    named = [(ResourceType.TOPIC, topic, PatternType[pattern.upper()]) for topic in topics or ()]
     return named + [(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)] * cluster
-
-
-def _pattern_type(pattern: PatternTypeName) -> PatternType:
-    return PatternType[pattern.name]
 
 
 def _sides(

@@ -1,17 +1,15 @@
-"""The work of `replog log dump` and `verify`: a table, lines where it does not fit, or a JSON object a line.
-
-A dump prints rows as they are read, without a terminal as `name: value` pairs, like Kafka's DumpLogSegments."""
+"""The work of `replog log dump` and `verify`: a line, or a JSON object a line, for each row. A dump prints rows as they
+are read, as `name: value` pairs, like Kafka's DumpLogSegments."""
 
 import json
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from replog.command.output import Format, harmless, note, print_rows, progress, text_or_base64
+from replog.command.output import harmless, note, progress, text_or_base64
 from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError
 from replog.log.formats.records import LogRecord
@@ -20,7 +18,6 @@ from replog.log_tools.dump import BatchRow, CheckpointRow, DumpedRow, Unreadable
 from replog.log_tools.verify.paths import log_bytes, verify
 from replog.log_tools.verify.segment import Options, VerifiedTotals
 
-ROWS_OF_A_TABLE = 500
 SHOWN_NOTES = 3
 
 
@@ -43,36 +40,15 @@ def dump_paths(paths: Sequence[Path], deep: bool, as_json: bool) -> bool:
 
 
 def _dump(path: Path, deep: bool, as_json: bool) -> bool:
-    rows = dump_file(path, records=deep)
     if not as_json:
         print(harmless(f"Dumping {path}"))
-        if sys.stdout.isatty():
-            return _print_tables(rows)
     damaged = False
-    for row in rows:
-        damaged |= _is_damage(row)
+    for row in dump_file(path, records=deep):
+        damaged |= isinstance(row, Unreadable) or (isinstance(row, BatchRow) and not row.crc_valid)
         fields = _dumped(row)
         print(
             json.dumps({"file": str(path), **fields}, ensure_ascii=False) if as_json else harmless(_dumped_line(fields))
         )
-    return damaged
-
-
-def _is_damage(row: DumpedRow) -> bool:
-    return isinstance(row, Unreadable) or (isinstance(row, BatchRow) and not row.crc_valid)
-
-
-def _print_tables(rows: Iterator[DumpedRow]) -> bool:
-    """Print a table for each run of rows of a kind, at most `ROWS_OF_A_TABLE` in each. Return True if one is damage."""
-    damaged = False
-    for kind, run in groupby(rows, key=type):
-        while group := list(islice(run, ROWS_OF_A_TABLE)):
-            damaged |= any(map(_is_damage, group))
-            shown = [_dumped(row) for row in group]
-            columns = {name: name for fields in shown for name in fields if name != "kind"}
-            if kind is Unreadable:
-                columns = {"kind": "", **columns}
-            print_rows([{**dict.fromkeys(columns), **fields} for fields in shown], columns, Format.TABLE, _dumped_line)
     return damaged
 
 
@@ -102,7 +78,8 @@ def _dumped_line(fields: Mapping[str, Any]) -> str:
 
 
 def verify_paths(paths: Sequence[Path], *, deep: bool, compacted: bool, as_json: bool) -> bool:
-    """Print all findings. Return True if one is a fault. Raises ReplogError for a path that cannot be verified."""
+    """Print all findings, and what each kind means. Return True if one is a fault. Raises ReplogError for a path that
+    cannot be verified."""
     totals = VerifiedTotals()
     started = time.monotonic()
     with progress(sum(map(log_bytes, paths))) as on_bytes:
@@ -112,8 +89,11 @@ def verify_paths(paths: Sequence[Path], *, deep: bool, compacted: bool, as_json:
             if as_json:
                 print(json.dumps(_found(finding), ensure_ascii=False), flush=True)
     seconds = max(time.monotonic() - started, 1e-6)
-    if findings and not as_json:
-        _print_findings(findings)
+    if not as_json:
+        for finding in _folded(findings):
+            print(harmless(_found_line(_found(finding))))
+        for kind in dict.fromkeys(finding.kind for finding in findings):
+            print(f"{kind.name}: {kind.meaning}")
     faults = sum(finding.severity is Severity.FAULT for finding in findings)
     note(
         f"faults: {faults}, notes: {len(findings) - faults}; verified: segments {totals.segments}, batches "
@@ -132,14 +112,6 @@ def _found(finding: Finding) -> dict[str, str | int | None]:
         "found": finding.found.removeprefix(f"{finding.file}: "),
         "meaning": finding.kind.meaning,
     }
-
-
-def _print_findings(findings: Sequence[Finding]) -> None:
-    """Print the findings, and the meaning of each kind once, below the table."""
-    columns = {"severity": ""} | {name: name.upper() for name in ("kind", "file", "position", "offset", "found")}
-    print_rows([_found(finding) for finding in _folded(findings)], columns, Format.TABLE, _found_line)
-    for kind in dict.fromkeys(finding.kind for finding in findings):
-        print(f"{kind.name}: {kind.meaning}")
 
 
 def _folded(findings: Sequence[Finding]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from replog.command.home import user_directory
-from replog.command.output import Format, note
+from replog.command.output import Format
 from replog.config.properties import MAX_INT, load_settings, put_setting
 from replog.errors import ErrorCode, ReplogError
 
@@ -33,7 +33,6 @@ def bootstrap_server(given: str | None) -> str:
 
     Raises INVALID_CONFIG if there are neither, BROKER_NOT_AVAILABLE if the local cluster is stopped."""
     if given is not None:
-        _warn_of_another_cluster(given)
         return given
     from replog.local_cluster.cluster_file import CLIENT_FILE, TLS_DIRECTORY, ClusterFile
     from replog.local_cluster.ports import HOST
@@ -55,20 +54,6 @@ def bootstrap_server(given: str | None) -> str:
     if certificate.exists():
         os.environ.setdefault("REPLOG_CLIENT_CONFIG", str(certificate))  # processes that it starts need it, too
     return state.bootstrap
-
-
-def _warn_of_another_cluster(given: str) -> None:
-    """Warn if the environment names two clusters: the user may mean either."""
-    if given != os.environ.get("REPLOG_BOOTSTRAP_SERVER") or "REPLOG_CLUSTER_DIRECTORY" not in os.environ:
-        return
-    from replog.local_cluster.cluster_file import ClusterFile
-
-    state = ClusterFile.load(default_directory())
-    if state is not None and not set(state.bootstrap.split(",")) & set(given.split(",")):
-        note(
-            f"warning: REPLOG_BOOTSTRAP_SERVER={given} is asked; the cluster of REPLOG_CLUSTER_DIRECTORY="
-            f"{default_directory()} is another one; unset one of them"
-        )
 
 
 def forget_locally(bootstrap: str | None, broker_id: int) -> None:

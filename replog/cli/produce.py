@@ -31,7 +31,6 @@ CHUNK_BYTES = 1 << 16
 CHUNKS_AHEAD = 4
 MAX_LINE_BYTES = 16 << 20
 SHOWN_FAILURES = 5
-PROGRESS_INTERVAL_S = 0.2
 OF_ONE_RECORD = codes("MESSAGE_TOO_LARGE INVALID_RECORD INVALID_TIMESTAMP")
 
 
@@ -192,31 +191,27 @@ class _Outcomes:
 
     def sent(self, line: int, delivery: "Delivery") -> None:
         self._pending.append((line, delivery))
-        while self._pending and self._pending[0][1].done():
-            self._settle(*self._pending.popleft())
+        self.settle()
 
-    def settle_all(self) -> None:
-        """Count all that were sent. The producer has flushed."""
-        while self._pending:
-            self._settle(*self._pending.popleft())
+    def settle(self, *, flushed: bool = False) -> None:
+        """Count those at the head that are done; all, if the producer has flushed."""
+        while self._pending and (flushed or self._pending[0][1].done()):
+            line, delivery = self._pending.popleft()
+            try:
+                delivery.result()
+                self.acknowledged += 1
+            except ReplogError as error:
+                self.refused(line, error)
 
     def refused(self, line: int, error: ReplogError) -> None:
         self.failed += 1
         if self.failed <= SHOWN_FAILURES:
             note(f"error: line {line}: {error}")
 
-    def _settle(self, line: int, delivery: "Delivery") -> None:
-        try:
-            delivery.result()
-        except ReplogError as error:
-            self.refused(line, error)
-        else:
-            self.acknowledged += 1
-
 
 async def _produce_lines(producer: "Producer", topic: str, partition: int | None, source: _Lines) -> bool:
     """Send everything. Return True if a record failed. Raises ReplogError if the topic or the brokers are missing."""
-    outcomes, number, started, shown = _Outcomes(), 0, monotonic(), 0.0
+    outcomes, number, started = _Outcomes(), 0, monotonic()
     try:
         async with producer, given_up_soon(producer):
             async for lines in source.lines():
@@ -232,16 +227,10 @@ async def _produce_lines(producer: "Producer", topic: str, partition: int | None
                         outcomes.refused(number, error)
                     else:
                         outcomes.sent(number, delivery)
-                if sys.stderr.isatty() and monotonic() - shown > PROGRESS_INTERVAL_S:
-                    shown = monotonic()
-                    print(f"\r{number} read, {outcomes.acknowledged} acknowledged ", end="", file=sys.stderr)
             await producer.flush()
     finally:
-        outcomes.settle_all()
-        if shown:
-            print("\r", end="", file=sys.stderr)
-        seconds = monotonic() - started
-        note(f"{outcomes.acknowledged} acknowledged, {outcomes.failed} failed, {seconds:.1f} s")
+        outcomes.settle(flushed=True)
+        note(f"{outcomes.acknowledged} acknowledged, {outcomes.failed} failed, {monotonic() - started:.1f} s")
     return outcomes.failed > 0
 
 

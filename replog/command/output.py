@@ -36,40 +36,24 @@ def harmless(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
 
 
-def print_rows(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, str] | Iterable[str],
-    output: Format,
-    line: Callable[[Mapping[str, Any]], str] | None = None,
-) -> None:
-    """Print `rows` as tables of `columns`, from keys to headings or just keys, or as one JSON array of whole rows.
-
-    On a terminal that is too narrow for a table each row is one `line`; without `line`, cells are folded."""
+def print_rows(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str] | Iterable[str], output: Format) -> None:
+    """Print `rows` as tables of `columns`, from keys to headings or just keys, or as one JSON array of whole rows."""
     if output is Format.JSON:
         print(json.dumps(list(rows), indent=2))
         return
-    if not isinstance(columns, Mapping):
-        columns = {name: name.replace("_", " ") for name in columns}
-    for first in range(0, len(rows) or 1, PAGE):
-        _print_table(rows[first : first + PAGE], columns, line)
-
-
-def _print_table(
-    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], line: Callable[[Mapping[str, Any]], str] | None
-) -> None:
     from rich.text import Text
 
     from replog.command.terminal import TerminalWriter, table_of
 
-    numbers = [heading for key, heading in columns.items() if any(type(row[key]) is int for row in rows)]
-    table = table_of(*columns.values(), right=numbers)
-    for row in rows:
-        table.add_row(*(Text(_text(key, row[key]), style=_style(key, row[key])) for key in columns))
-    writer = TerminalWriter()
-    if line is None or writer.fits(table):
-        writer.table(table)
-    else:
-        print(harmless("\n".join(map(line, rows))))
+    if not isinstance(columns, Mapping):
+        columns = {name: name.replace("_", " ") for name in columns}
+    for first in range(0, len(rows) or 1, PAGE):
+        page = rows[first : first + PAGE]
+        numbers = [heading for key, heading in columns.items() if any(type(row[key]) is int for row in page)]
+        table = table_of(*columns.values(), right=numbers)
+        for row in page:
+            table.add_row(*(Text(_text(key, row[key]), style=_style(key, row[key])) for key in columns))
+        TerminalWriter().table(table)
 
 
 def _style(key: str, value: Any) -> str:
@@ -115,24 +99,15 @@ def text_or_base64(value: bytes | None) -> Any:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[int], None]]:
-    """Yields a function to call with the bytes just done. It shows a bar if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
-    columns = BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        pending = 0
+    """Yields a function to call with the bytes just done; how many are is shown as `status` does."""
+    done = 0
+    with status() as show:
 
         def on_bytes(size: int) -> None:
-            nonlocal pending
-            pending += size
-            if pending >= 1 << 20:
-                bar.update(task, advance=pending)
-                pending = 0
+            nonlocal done
+            before, done = done, done + size
+            if before >> 20 != done >> 20:
+                show(f"{bytes_text(done)} of {bytes_text(total)}")
 
         yield on_bytes
 

@@ -98,7 +98,7 @@ def test_the_image_has_a_replog_that_runs_a_cluster(tmp_path):
     assert image.here == tmp_path / "var/lib/replog"
     image.environment["REPLOG_CLUSTER_DIRECTORY"] = str(tmp_path / "cluster")
     image.environment.pop("REPLOG_BOOTSTRAP_SERVER", None)
-    assert image.run("version").startswith("replog ")
+    assert image.run("--version").startswith("replog ")
     try:
         image.run("cluster up --brokers 1")
         image.run("topic create --topic t --partitions 1 --replication-factor 1")

@@ -55,7 +55,7 @@ def test_principals_hosts_and_operations_are_combined(asked):
 
 
 def test_a_producer_and_a_consumer_get_what_they_need(asked):
-    command.add(topic=["t."], pattern=command.PatternTypeName.PREFIXED, allow_principal=["User:a"], producer=True)
+    command.add(topic=["t."], pattern="prefixed", allow_principal=["User:a"], producer=True)
     assert [acl.operation.name for acl in asked.acls] == ["WRITE", "DESCRIBE", "CREATE"]
     assert {acl.pattern_type for acl in asked.acls} == {PatternType.PREFIXED}
     asked.acls.clear()
@@ -82,7 +82,7 @@ def test_what_was_added_is_removed_by_the_same_words_and_all_of_a_resource_only_
 
 
 def test_what_applies_to_a_topic_is_listed_and_of_some_only(asked):
-    command.list_(topic=["t"], pattern=command.PatternTypeName.MATCH, principal=["User:a"])
+    command.list_(topic=["t"], pattern="match", principal=["User:a"])
     command.list_()
     assert asked.filters == [AclFilter(*TOPIC[:2], PatternType.MATCH, principal="User:a"), AclFilter()]
 

@@ -245,7 +245,7 @@ def test_nobody_at_the_address_is_told(asks_nobody):
     assert "Traceback" not in errors
 
 
-@pytest.mark.parametrize(("closed", "words"), [("1>&-", ["version"]), ("2>&-", ["log", "dump", "/nowhere"])])
+@pytest.mark.parametrize(("closed", "words"), [("1>&-", ["--version"]), ("2>&-", ["log", "dump", "/nowhere"])])
 def test_a_closed_stream_changes_no_status_and_nothing_gets_into_another_one(closed, words):
     command = [sys.executable, "-m", "replog.cli", *words]
     run = ["sh", "-c", f'exec "$@" {closed}', "sh", *command]

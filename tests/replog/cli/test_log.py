@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import pty
-import subprocess
 import sys
 from pathlib import Path
 
@@ -32,8 +30,9 @@ def test_verify_shows_faults_and_what_they_mean_and_says_so_by_its_status(replog
     flip(file(flights, 22, "log"), 316 + 65)
     done = replog("log", "verify", flights)
     assert done.returncode == 1
-    assert "BATCH_CRC" in done.stdout
-    assert "BATCH_CRC: the bytes have changed since they were written (RB-1)" in done.stdout
+    line, meaning = done.stdout.splitlines()
+    assert line.startswith(f"fault BATCH_CRC {file(flights, 22, 'log')}, position 316, offset 26: stored CRC ")
+    assert meaning.startswith("BATCH_CRC: the bytes have changed since they were written (RB-1)")
     done = replog("log", "verify", "--format", "json", flights)
     assert done.returncode == 1
     (line,) = done.stdout.splitlines()
@@ -93,8 +92,7 @@ def test_notes_that_are_alike_are_told_three_times_and_counted(replog, flights):
         (flights / f"{number:020d}.log.deleted").write_text("")
     done = replog("log", "verify", flights)
     assert (done.returncode, done.stdout.count(".log.deleted")) == (0, 3), done
-    assert f"note  LEFTOVER  {flights} " in done.stdout
-    assert "and 7 more files in here" in done.stdout
+    assert f"note LEFTOVER {flights}: and 7 more files in here" in done.stdout
     assert "notes: 10;" in done.stderr
     assert len(replog("log", "verify", "--format", "json", flights).stdout.splitlines()) == 10
 
@@ -117,40 +115,6 @@ def test_a_dump_goes_on_behind_a_file_that_a_broker_deleted(flights, capsys, mon
 def test_a_directory_without_files_of_a_log_is_bad_use(replog, tmp_path):
     done = replog("log", "dump", tmp_path)
     assert (done.returncode, done.stderr) == (2, f"error: INVALID_REQUEST: no file of a log in {tmp_path}\n")
-
-
-def on_a_terminal(columns: int, status: int, *arguments: object) -> str:
-    """What a `log` command shows on a terminal of that width, once it has ended with that status."""
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "replog.cli", "log", *map(str, arguments)]
-    process = subprocess.Popen(command, stdout=slave, stderr=slave, env={**os.environ, "COLUMNS": str(columns)})
-    os.close(slave)
-    data = b""
-    try:
-        while piece := os.read(master, 65536):
-            data += piece
-    except OSError:  # the other end is closed
-        pass
-    os.close(master)
-    assert process.wait(30) == status, data
-    return data.decode()
-
-
-def test_on_a_terminal_a_dump_is_a_table_if_that_fits_and_verify_has_a_bar(flights):
-    paths = file(flights, 22, "log"), file(flights, 22, "txnindex")
-    wide = on_a_terminal(300, 0, "dump", *paths)
-    assert "baseOffset" in wide
-    assert "last_stable_offset" in wide
-    assert "baseOffset: 22" not in wide
-    narrow = on_a_terminal(80, 0, "dump", *paths)
-    assert "baseOffset: 22 lastOffset: " in narrow
-    assert "faults: 0" in on_a_terminal(300, 0, "verify", flights)
-
-
-def test_on_a_narrow_terminal_every_finding_is_a_line(flights):
-    log = file(flights, 22, "log")
-    flip(log, 316 + 65)
-    assert f"fault BATCH_CRC {log}, position 316, offset 26: stored CRC " in on_a_terminal(80, 1, "verify", flights)
 
 
 def test_a_lost_topic_id_is_written_anew_and_no_other_is_overwritten(replog, flights):

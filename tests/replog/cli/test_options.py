@@ -34,18 +34,6 @@ def test_a_stopped_local_cluster_is_named_as_such(stopped):
         bootstrap_server(None)
 
 
-def test_two_settings_that_lead_to_different_clusters_are_a_warning(stopped, monkeypatch, capsys):
-    for given, environment, warned in (
-        ("h:1", "h:1", True),
-        ("h:1", "h:2", False),
-        ("127.0.0.1:1001,h:1", "127.0.0.1:1001,h:1", False),
-    ):
-        monkeypatch.setenv("REPLOG_BOOTSTRAP_SERVER", environment)
-        assert bootstrap_server(given) == given
-        said = capsys.readouterr().err
-        assert (f"the cluster of REPLOG_CLUSTER_DIRECTORY={stopped} is another one" in said) is warned, given
-
-
 def test_without_brokers_and_without_a_cluster_the_ways_out_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("REPLOG_CLUSTER_DIRECTORY", str(tmp_path))
     with pytest.raises(ReplogError, match=r"--bootstrap-server HOST:PORT.*replog cluster up"):
