@@ -183,8 +183,7 @@ def _audit(arguments: SimpleNamespace, where: Where, since: Saved | None, consol
     console.stage("starting Spark")
     from spark_jobs.audit.audit import audit as compare
     from spark_jobs.audit.findings import CONSISTENT, EXIT_CODES
-    from spark_jobs.audit.report import write_report
-    from spark_jobs.audit.results import summary
+    from spark_jobs.audit.report import summary, write_report
     from spark_jobs.audit.since import write_json
 
     with own_spark("replog audit", arguments.master) as spark:

@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(report_dir: Path, number: int | None, output: Format) -> int:
-    from spark_jobs.audit.explain_text import print_explanation, print_findings
+    from spark_jobs.audit.text import print_explanation, print_findings
 
     report = read_report(report_dir)
     findings = report["findings"]

@@ -15,6 +15,7 @@ import typer
 from replog.command.ending import SPARK, BadUse, require
 from replog.command.output import Format, note
 from replog.config.properties import MAX_INT
+from spark_jobs.audit.findings import EXIT_CODES, not_looked_at
 from spark_jobs.audit.since import BadSaved
 from spark_jobs.audit.text import blamed, many, name_of, printable
 from spark_jobs.command_line import (
@@ -23,7 +24,6 @@ from spark_jobs.command_line import (
     Replicas,
     Server,
     Topics,
-    Where,
     called,
     check_cluster,
     command_app,
@@ -35,7 +35,7 @@ from spark_jobs.command_line import (
 )
 
 if TYPE_CHECKING:
-    from spark_jobs.audit.follow import Follower, Round
+    from spark_jobs.audit.follow import Round
 
 NAME = "replog audit follow"
 
@@ -104,20 +104,43 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: SimpleNamespace) -> int:
     where = where_of(arguments.replica, arguments.bootstrap_server, arguments.topic)
+    servers = where if isinstance(where, str) else None
     if arguments.report_to is not None:
         servers_of("--report-to", arguments.report_to)
     require(*SPARK)
     _look_into(arguments.checkpoint_dir)
-    if isinstance(where, str):
+    if servers is not None:
         with contextlib.suppress(OSError):  # if no broker answers, each round says so until one does
-            check_cluster(where, arguments.topic or ())
-    following = Following(arguments, where)
+            check_cluster(servers, arguments.topic or ())
+    from spark_jobs.audit.follow import FINDINGS, Follower, Reporter
+
+    as_json, reports_to = arguments.output is Format.JSON, servers or arguments.report_to
+    looks = where, arguments.topic or [], arguments.level, arguments.checkpoint_dir
+    ends = arguments.until_diverged, arguments.max_rounds
+    report = Reporter(reports_to) if reports_to else lambda _: None
+    followers: list[Follower] = []  # one, as soon as rounds begin
+
+    def rounds(writing: Lock) -> int:
+        with own_spark(NAME, arguments.master) as spark:
+            notify = _print_json if as_json else _print_lines
+            followers.append(Follower(spark, *looks, notify, *ends, writing=writing, report=report))
+            followers[0].run(arguments.interval)
+        return 0
+
     try:
-        with_spark(following.run)
+        with_spark(rounds)
     except KeyboardInterrupt:
-        if not following.began:
+        if not followers:
             raise
-    return following.end()
+    (done,) = followers
+    if not as_json:
+        seen = f", see {arguments.checkpoint_dir / FINDINGS}" if done.reported else ""
+        unread = not_looked_at(arguments.level, live=servers is not None)
+        unread = f"; not looked at: {unread}" if unread else ""
+        print(
+            f"{done.verdict}: {many(done.rounds.total(), 'round')}, {many(done.reported, 'new finding')}{seen}{unread}"
+        )
+    return EXIT_CODES[done.verdict]
 
 
 def _look_into(directory: Path) -> None:
@@ -132,50 +155,6 @@ def _look_into(directory: Path) -> None:
         raise BadUse(f"--checkpoint-dir {directory}: {error.strerror}") from None
     if state.round >= 0:
         note(f"going on after round {state.round} of {directory}")
-
-
-class Following:
-    """One run of the command."""
-
-    def __init__(self, arguments: SimpleNamespace, where: Where) -> None:
-        self._arguments = arguments
-        self._where = where
-        self._follower: Follower | None = None
-
-    def run(self, writing: Lock) -> int:
-        """Run the rounds, and return 0. Raises BadUse or Failed."""
-        from spark_jobs.audit.follow import Follower, Reporter
-
-        with own_spark(NAME, self._arguments.master) as spark:
-            notify = _print_json if self._arguments.output is Format.JSON else _print_lines
-            ends = (self._arguments.until_diverged, self._arguments.max_rounds)
-            where = (self._where, self._arguments.topic or [], self._arguments.level)
-            reports_to = self._where if isinstance(self._where, str) else self._arguments.report_to
-            report = Reporter(reports_to) if reports_to else lambda _: None
-            self._follower = Follower(
-                spark, *where, self._arguments.checkpoint_dir, notify, *ends, writing=writing, report=report
-            )
-            self._follower.run(self._arguments.interval)
-        return 0
-
-    @property
-    def began(self) -> bool:
-        """True once rounds began, even if the first was interrupted."""
-        return self._follower is not None
-
-    def end(self) -> int:
-        """Print the result of all rounds, and return the exit status."""
-        from spark_jobs.audit.findings import EXIT_CODES, not_looked_at
-        from spark_jobs.audit.follow import FINDINGS
-
-        follower = self._follower
-        assert follower is not None
-        if self._arguments.output is Format.TABLE:
-            where = f", see {self._arguments.checkpoint_dir / FINDINGS}" if follower.reported else ""
-            done = f"{many(follower.rounds.total(), 'round')}, {many(follower.reported, 'new finding')}"
-            unread = not_looked_at(self._arguments.level, live=isinstance(self._where, str))
-            print(f"{follower.verdict}: {done}{where}{f'; not looked at: {unread}' if unread else ''}")
-        return EXIT_CODES[follower.verdict]
 
 
 def _print_json(done: "Round") -> None:

@@ -2,22 +2,22 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pyspark import StatusTracker
 from rich.markup import escape
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
-from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
 from replog.command.output import bytes_text
 from replog.command.terminal import TerminalWriter, table_of
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.explain_text import print_finding
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, notes_of_cleaned
 from spark_jobs.audit.overview import OK, STATES, states
-from spark_jobs.audit.results import finding_record
-from spark_jobs.audit.text import many, name_of, printable
+from spark_jobs.audit.report import finding_record
+from spark_jobs.audit.text import many, name_of, print_finding, printable
 from spark_jobs.replicas.describe import Replica
 
 _COLOURS = {"ok": "green", "lagging": "yellow", "fault": "bold red", "unreadable": "magenta"}
@@ -28,31 +28,19 @@ MAX_ROWS = 50
 
 
 class Tasks(ProgressColumn):
-    """A bar that shows how many of Spark's present tasks are done. It is empty while Spark does not run."""
+    """Shows how many of Spark's present tasks are done. It is empty while Spark does not run."""
 
     max_refresh = 0.5  # seconds
+    tracker: StatusTracker | None = None
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.tracker: StatusTracker | None = None
-
-    def render(self, task: Task) -> Table:
-        bar = Table.grid(padding=(0, 1))
-        done, of = self.counted()
-        if of:
-            bar.add_row(ProgressBar(total=of, completed=done, width=24), f"{done:,} of {many(of, 'task')}")
-        return bar
-
-    def counted(self) -> tuple[int, int]:
-        """Return how many tasks are done, and of how many."""
-        if self.tracker is None:
-            return 0, 0
-        try:
-            stages = [self.tracker.getStageInfo(number) for number in self.tracker.getActiveStageIds()]
-        except Exception:  # noqa: BLE001 - Java may be ending, and the audit must not fail for a bar
-            return 0, 0
+    def render(self, task: Task | None = None) -> Text:
+        stages = []
+        with suppress(Exception):  # Java may be ending, and the audit must not fail for that
+            if self.tracker is not None:
+                stages = [self.tracker.getStageInfo(number) for number in self.tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]  # None: it has ended since it was listed
-        return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+        done, of = sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+        return Text(f"{done:,} of {many(of, 'task')}" if of else "")
 
 
 class Console:

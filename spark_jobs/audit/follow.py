@@ -26,7 +26,7 @@ from replog.rpc.limits import MAX_VERIFIED
 from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, Where, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, AuditFinding
-from spark_jobs.audit.results import finding_record, write_findings
+from spark_jobs.audit.report import finding_record, write_findings
 from spark_jobs.audit.since import BadSaved, Saved, read_json, write_json
 from spark_jobs.audit.text import name_of
 from spark_jobs.session import reason

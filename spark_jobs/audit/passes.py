@@ -11,8 +11,16 @@ from pyspark.sql import DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from replog.topic import TopicPartition
-from spark_jobs.audit.cleaned import Compare, Scope, compare_records
-from spark_jobs.audit.compare import MAX_RESULTS, compare_batches, compare_blocks, compare_indexes, marks_frame
+from spark_jobs.audit.compare import (
+    MAX_RESULTS,
+    Compare,
+    Scope,
+    compare_batches,
+    compare_blocks,
+    compare_indexes,
+    compare_records,
+    marks_frame,
+)
 from spark_jobs.audit.findings import (
     EPOCH_MISMATCH,
     VALUE_MISMATCH,
@@ -158,7 +166,7 @@ def _blocks(held: _Held, *, crc: bool) -> Seen:
     held.reader.progress("reading every batch" if crc else "reading every header")
     option = str(crc).lower()
     rows = held.collect("batches", compare_blocks, {"pass": BLOCKS, "crc": option})
-    seen = Seen([_own_fault(row) for row in rows if row["found"] is not None])
+    seen = Seen([ReplicaFault(*row["found"]) for row in rows if row["found"] is not None])
     if ranges := _differing(rows):
         held.reader.progress("comparing batch by batch where blocks differ")
         seen += held.batches(ranges, option)
@@ -250,20 +258,11 @@ def _points(rows: Iterable[Row]) -> Seen:
     seen = Seen()
     for row in rows:
         if row["found"] is not None:
-            seen.faults.append(_own_fault(row))
+            seen.faults.append(ReplicaFault(*row["found"]))  # the struct has the fields' order
         elif row["kind"] is not None:
             place = (row["topic"], row["partition"], row["kind"], row["first"], row["last"])
             seen.intervals.append(Interval(*place, (row["r1"], row["r2"]), (row["d1"], row["d2"])))
     return seen
-
-
-def _own_fault(row: Row) -> ReplicaFault:
-    """Return a fault of a pass, which no comparison changed."""
-    fault = row["found"]
-    place = (row["topic"], row["partition"], fault["replica"], fault["segment"], fault["position"])
-    epoch = -1 if fault["leader_epoch"] is None else fault["leader_epoch"]
-    offsets = (fault["base_offset"], fault["last_offset"])
-    return ReplicaFault(fault["fault"], *place, *offsets, epoch, fault["file"], fault["detail"])
 
 
 def _seen(rows: Iterable[Row]) -> Seen:

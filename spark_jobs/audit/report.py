@@ -1,14 +1,20 @@
-"""Writes the report of an audit: the findings, the summary, and the page for people, which is made here."""
+"""The report of an audit: for machines the findings (Parquet) and the summary (JSON), for people the page."""
 
 import base64
 import hashlib
+import io
 import json
 import shlex
 from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -17,18 +23,45 @@ from replog.log.files.opening import write_atomically
 from replog.topic import TopicPartition
 from spark_jobs.audit import overview
 from spark_jobs.audit.audit import Audit
-from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, MEANINGS, notes_of_cleaned
-from spark_jobs.audit.overview import is_fault, states
-from spark_jobs.audit.pictures import Lane, Mark, Plot, plots
-from spark_jobs.audit.results import LISTED, counts, summary, write_findings
+from spark_jobs.audit.findings import (
+    CONSISTENT,
+    DIVERGED,
+    EXIT_CODES,
+    INCONCLUSIVE,
+    MEANINGS,
+    AuditFinding,
+    notes_of_cleaned,
+)
+from spark_jobs.audit.overview import divergence, is_fault, states
 from spark_jobs.audit.text import many, name_of, number, printable
 from spark_jobs.replicas.faults import UNREADABLE
 
+LISTED = 1000  # findings in summary and page; the Parquet table has all that were collected
 DRAWN = 24  # diverged partitions with a plot
 BOUNDS_LISTED = 1000  # replicas whose offsets the page lists; the summary has all
 EVIDENCE_LISTED = 20  # pieces of evidence of one finding
 NOTES_LISTED = 100  # lines about partitions that were cleaned, or taken over from a saved audit
 
+_OF_REPLICA = ("replica", "topic", "partition", "log_start", "high_watermark", "log_end", "size", "segments")
+_INTS = pa.list_(pa.int32())
+_SEEN = {"replica": pa.int32(), "file": pa.string(), "position": pa.int64(), "epoch": pa.int32(), "seen": pa.string()}
+FINDINGS_SCHEMA = pa.schema(
+    {
+        "class": pa.string(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "replicas": _INTS,
+        "first_offset": pa.int64(),
+        "last_offset": pa.int64(),
+        "epochs": _INTS,
+        "batches": pa.int64(),
+        "wrong_replica": pa.int32(),
+        "why": pa.string(),
+        "remedy": pa.string(),
+        "evidence": pa.list_(pa.struct(_SEEN)),
+    }
+)
+_CALLED = {"kind": "class", "first": "first_offset", "last": "last_offset", "wrong": "wrong_replica"}
 SEEN_BY = {
     "digest": "Compared the digests that brokers wrote as they indexed.",
     "index": "Compared all indexes, and the headers of the batches that they point at.",
@@ -46,6 +79,61 @@ def write_report(result: Audit, directory: Path) -> None:
     write_atomically(directory / "report.html", page)
 
 
+def write_findings(findings: Sequence[AuditFinding], directory: Path) -> None:
+    """Write the findings as a Parquet table of one file, which may be empty. Raises OSError."""
+    table = pa.Table.from_pylist([finding_record(finding) for finding in findings], FINDINGS_SCHEMA)
+    content = io.BytesIO()
+    pq.write_table(table, content)
+    directory.mkdir(exist_ok=True)
+    write_atomically(directory / "findings.parquet", content.getvalue())
+
+
+def finding_record(finding: AuditFinding) -> dict[str, Any]:
+    """Return a finding under the names that reports use."""
+    values = asdict(finding) | {"epochs": finding.epochs}
+    return {_CALLED.get(name, name): list(of) if isinstance(of, tuple) else of for name, of in values.items()}
+
+
+def summary(result: Audit) -> dict[str, Any]:
+    """Return the result as plain values, with the first 1,000 findings."""
+    standing = states(result)
+    return {
+        "verdict": result.verdict,
+        "exit_code": EXIT_CODES[result.verdict],
+        "level": result.level,
+        "where": _where(result),
+        "partitions_compared": result.compared,
+        "since": None if result.taken is None else result.taken.notes(),
+        "cleaned": notes_of_cleaned(result.level, result.replicas),
+        "not_looked_at": result.not_looked_at,
+        "complete": result.complete and len(result.findings) <= LISTED,
+        "classes": counts(result),
+        "replicas": [
+            {name: getattr(replica, name) for name in _OF_REPLICA}
+            | {"state": standing[replica.place], "cleaned_to": replica.cleaned_to or None}
+            for replica in sorted(result.replicas, key=lambda replica: replica.place)
+        ],
+        "findings": [finding_record(finding) for finding in result.findings[:LISTED]],
+        "seconds": result.seconds,
+        "bytes_read": result.bytes_read,
+    }
+
+
+def _where(result: Audit) -> dict[str, Any]:
+    """Return the place of the replicas, with which they can be read again."""
+    if isinstance(result.where, str):
+        return {"bootstrap_servers": result.where}
+    return {"directories": {str(replica): list(map(str, places)) for replica, places in result.directories.items()}}
+
+
+def counts(result: Audit) -> dict[str, int]:
+    """Count findings by class."""
+    return dict(sorted(Counter(finding.kind for finding in result.findings).items()))
+
+
+# -- the page
+
+
 def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | None = None) -> str:
     """Return a self-contained page; `report_dir` is shown in its command for `audit explain`.
 
@@ -60,8 +148,9 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
         lstrip_blocks=True,
     )
     environment.filters.update(n=number, bytes=bytes_text, family=family, initials=initials)
-    style, script = (_source(environment, name) for name in ("report.css", "report.js"))
-    style = Markup((files("replog.command") / "page.css").read_text()) + style
+    pages = files("replog.command") / "page.css", files("spark_jobs.audit") / "templates" / "report.css"
+    style = "".join(page.read_text() for page in pages)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     diverged = list(dict.fromkeys(f.key for f in result.findings if is_fault(f) and f.partition >= 0))
     standing = states(result)
     bounds = sorted(result.replicas, key=lambda r: (overview.STATES.index(standing[r.place]), r.place))
@@ -77,7 +166,7 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
         map=overview.overview(result, LISTED),
         map_symbols=overview.SYMBOLS,
         map_meanings=overview.MEANING,
-        diverged=[_divergence(result, key) for key in diverged[:DRAWN]],
+        diverged=[divergence(result, key) for key in diverged[:DRAWN]],
         diverged_count=len(diverged),
         counts=counts(result),
         meanings=MEANINGS,
@@ -95,10 +184,8 @@ def html_report(result: Audit, report_dir: Path = Path("DIR"), made: datetime | 
         },
         notes_listed=NOTES_LISTED,
         seen_by=SEEN_BY,
-        style=style,
-        script=script,
-        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; "
-        "base-uri 'none'; form-action 'none'",
+        style=Markup(style),
+        policy=f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'",
     )
 
 
@@ -110,16 +197,6 @@ def initials(kind: str) -> str:
 def family(kind: str) -> str:
     """Return the colour group of a class: data, lie (of an index or checkpoint), or unread."""
     return "unread" if kind == UNREADABLE else "lie" if kind.endswith("_LIE") else "data"
-
-
-def _source(environment: Environment, name: str) -> Markup:
-    assert environment.loader is not None
-    return Markup(environment.loader.get_source(environment, name)[0])
-
-
-def _digest(source: str) -> str:
-    """Return the name that a Content-Security-Policy has for an inline style or script."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
 # -- the verdict and the next steps
@@ -170,20 +247,3 @@ def _steps(result: Audit) -> list[str]:
     if unread:
         steps.append(f"{many(len(unread), 'finding')} could not be settled for want of something readable.")
     return [*steps, again]
-
-
-# -- plots
-
-
-def _divergence(result: Audit, key: TopicPartition) -> list[Plot]:
-    findings = [(n, f) for n, f in enumerate(result.findings, 1) if f.key == key]
-    logs = {r.replica: r for r in result.replicas if r.key == key and r.readable}
-    lanes = []
-    for replica in sorted({*logs, *(n for _, finding in findings for n in finding.replicas)}):
-        marks = tuple(
-            Mark(n, f.kind, f.first, f.last, f.wrong in (None, replica))
-            for n, f in findings
-            if f.first is not None and f.last is not None and replica in f.replicas
-        )
-        lanes.append(Lane(replica, logs.get(replica), result.epochs.get((*key, replica), ()), marks))
-    return plots(name_of(*key), lanes)

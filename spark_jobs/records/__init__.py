@@ -2,13 +2,13 @@
 
 | Looking for | File |
 |---|---|
-| the data source and its columns | `source.py` |
+| the data source | `source.py` |
 | its options | `options.py` |
 | a query's begin, end, progress and lag; checkpoints | `offsets.py` |
 | requests to the cluster, and the event loop of the clients | `cluster.py` |
 | batch and streaming queries | `readers.py` |
 | the offsets of a trigger and of each task, and its fetches | `task.py` |
-| fetched batches as Arrow batches; records that cannot be shown | `decoding.py`, `columns.py` |
+| columns; fetched batches as Arrow batches; records that cannot be shown | `columns.py`, `decoding.py` |
 | the sink | `writer.py` |"""
 
 from spark_jobs.records.offsets import offsets_behind_latest

@@ -1,19 +1,31 @@
-"""Decodes records sections into Arrow columns: it finds where records start, then handles all of them at once."""
+"""The columns, with the types and nullability of Spark's Kafka source; and records sections decoded into them: it finds
+where records start, then handles all of them at once."""
 
 from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from replog.log.errors import InvalidRecord
 from replog.log.formats.batch import LEAST_RECORD_BYTES, LOG_APPEND_TIME, BatchHeader
 from replog.log.formats.records import MAX_HEADERS, NULL
 from replog.log.formats.varint import read_varint
 from replog.log.offsets import Buffer
-from spark_jobs.records.source import arrow_schema
 
 Longs = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -23,6 +35,28 @@ _MAX_VARINT_BYTES = 10
 _MAX_SIZE_BYTES = 5  # the longest varint of a record's size
 _FEW = 64  # so few records are walked faster through their headers, of which one may have a million
 _NO_KEY = "the key of a header"
+
+
+HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
+
+
+def spark_schema(headers: bool) -> StructType:
+    fields = [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    return StructType(fields + [StructField("headers", HEADERS)] * headers)
+
+
+@cache
+def arrow_schema(headers: bool) -> pa.Schema:
+    """Return the schema that Spark expects of the source's batches."""
+    return to_arrow_schema(spark_schema(headers), timezone="UTC")
 
 
 class Section(NamedTuple):

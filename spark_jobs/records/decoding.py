@@ -17,8 +17,7 @@ from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, iterate_batches, validate_crc
 from replog.log.formats.compression import decompress
 from replog.log.offsets import AbortedTransaction, Buffer
-from spark_jobs.records.columns import Longs, Mask, Section, decode_columns, split
-from spark_jobs.records.source import arrow_schema
+from spark_jobs.records.columns import Longs, Mask, Section, arrow_schema, decode_columns, split
 
 GROUP_BYTES = 4 << 20  # the most bytes of uncompressed records in an Arrow batch, unless one record has more
 MAX_TIMESTAMP_MS = (2**63 - 1) // 1000  # Spark counts microseconds

@@ -1,9 +1,4 @@
-"""The data source `replog`, and its columns, with the types and nullability of Spark's Kafka source.
-
-Readers and writers are imported where they are used: Spark looks sources up often."""
-
-from functools import cache
-from typing import TYPE_CHECKING
+"""The data source `replog`. Readers and writers are imported where they are used: Spark looks sources up often."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -13,45 +8,10 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
 )
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import StructType
 
 from replog.errors import ErrorCode
 from spark_jobs.kafka_options import reported_first
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-
-
-def spark_schema(headers: bool) -> StructType:
-    fields = [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
-        StructField("topic", StringType()),
-        StructField("partition", IntegerType()),
-        StructField("offset", LongType()),
-        StructField("timestamp", TimestampType()),
-        StructField("timestampType", IntegerType()),
-    ]
-    return StructType(fields + [StructField("headers", HEADERS)] * headers)
-
-
-@cache
-def arrow_schema(headers: bool) -> "pa.Schema":
-    """Return the schema that Spark expects of the source's batches."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(spark_schema(headers), timezone="UTC")
 
 
 class ReplogSource(DataSource):
@@ -63,6 +23,7 @@ class ReplogSource(DataSource):
 
     @reported_first()
     def schema(self) -> StructType:
+        from spark_jobs.records.columns import spark_schema
         from spark_jobs.records.options import include_headers
 
         return spark_schema(include_headers(self.options))

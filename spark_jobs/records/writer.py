@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 from replog.client import Delivery, Producer
 from spark_jobs.kafka_options import refused, reported_first
 from spark_jobs.records.cluster import reach, run
+from spark_jobs.records.columns import HEADERS
 from spark_jobs.records.options import SinkOptions
-from spark_jobs.records.source import HEADERS
 
 _TYPES: dict[str, tuple[str, ...]] = {
     "topic": ("string",),

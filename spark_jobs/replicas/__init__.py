@@ -2,8 +2,7 @@
 
 | Looking for | File |
 |---|---|
-| the data sources `replog_replicas`, `replog_indexes`, `replog_batches`, `replog_epochs` | `sources.py` |
-| options, input partitions, Arrow batches: for all data sources | `readers.py` |
+| the data sources `replog_replicas`, `replog_batches`, `replog_epochs`; what sources share | `sources.py` |
 | the files of a replica, and the store that they are read from | `files.py` |
 | the store of a log directory, ours or Apache Kafka's | `directories.py` |
 | the store of a running broker, over gRPC | `brokers.py` |

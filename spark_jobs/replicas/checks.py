@@ -33,15 +33,15 @@ from spark_jobs.replicas.faults import EPOCH_CACHE_LIE, FileFault
 from spark_jobs.replicas.files import PartitionFiles, ReadCount, ReplicaSegment
 from spark_jobs.replicas.index_check import Point, index_blocks, index_points
 from spark_jobs.replicas.producers import producer_faults
-from spark_jobs.replicas.readers import ReplicaSource, Row, SegmentReader, packed, place_of, signed
-from spark_jobs.replicas.segment_check import Batch, check_segment, unread
+from spark_jobs.replicas.segment_check import Batch, check_segment, until_unread
+from spark_jobs.replicas.sources import ReplicaSource, Row, SegmentReader, packed, place_of, signed
 
 BLOCKS, DIGESTS, INDEXES, BATCHES, RECORDS = "blocks", "digests", "indexes", "batches", "records"
 
 _COMPARED = "position long, base_offset long, last_offset long, leader_epoch int, crc long, size long"  # a `Batch`
 _RECORD = "key binary, producer long, flags int"  # the other fields of a `CleanedRecord`
 CHECKS_SCHEMA = (
-    f"replica int, topic string, partition int, segment long, {_COMPARED}, {_RECORD}, kind string, slot int, "
+    f"replica int, topic string, partition int, segment long, {_COMPARED}, {_RECORD}, kind string, "
     "value long, number long, cell int, batches long, read long, fault string, file string, detail string"
 )
 _UNSET = (None,) * len(CHECKS_SCHEMA.split(", "))
@@ -88,12 +88,9 @@ class _ChecksReader(SegmentReader):
     def rows(self, work: CheckWork) -> Iterator[Row]:
         count = ReadCount()
         segment = replace(work.segment, count=count, cleaned_to=work.cells.cleaned_to)
-        try:
-            for item in self._check(segment, work):
-                if _is_compared(item, work.cells):
-                    yield self._row_of(segment, item)
-        except OSError as error:
-            yield self.fault_row(segment, unread(segment, error))
+        for item in until_unread(segment, self._check(segment, work)):
+            if _is_compared(item, work.cells):
+                yield self._row_of(segment, item)
         yield self.row(**place_of(segment), read=count.bytes)
 
     def _check(self, segment: ReplicaSegment, work: CheckWork) -> Iterator[_Item]:
@@ -149,9 +146,8 @@ class _ChecksReader(SegmentReader):
             span = {"base_offset": first, "last_offset": last, "size": size, "value": signed(digest)}
             return self.row(**place, **span, number=number, cell=cell, batches=batches)
         if isinstance(item, Point):
-            kind, slot, offset, position, value = item
-            at = {"position": position, "base_offset": offset, "last_offset": offset}
-            return self.row(**place, **at, kind=kind, slot=slot, value=signed(value))
+            at = {"base_offset": item.offset, "last_offset": item.offset}
+            return self.row(**place, **at, kind=item.kind, value=signed(item.value))
         begun = (*place.values(), *item)  # both are in the order of columns
         return (*begun, *_UNSET[len(begun) :])
 

@@ -35,17 +35,17 @@ def digest_points(segment: ReplicaSegment, aligned: list[int], *, entries: bool)
 
 def _points(segment: ReplicaSegment, aligned: list[int], *, entries: bool) -> Iterator[Point | FileFault | Fault]:
     before = segment.digest_before
-    yield Point(BYTES, -1, segment.base - 1, -1, segment.bytes_before)  # sizes cost nothing
-    yield Point(DIGEST, -1, segment.base - 1, -1, before)
+    yield Point(BYTES, segment.base - 1, segment.bytes_before)  # sizes cost nothing
+    yield Point(DIGEST, segment.base - 1, before)
     if segment.next_base is not None:
-        yield Point(BYTES, -1, segment.next_base - 1, -1, segment.bytes_before + segment.size)
+        yield Point(BYTES, segment.next_base - 1, segment.bytes_before + segment.size)
     if segment.size < HEADER_SIZE and (gap := gap_behind(segment, segment.size, segment.base)) is not None:
         yield gap
     if before is None:
         return  # an earlier segment has reported that its digest is not known
     if entries:
-        for slot, offset, digest in read_index(segment, DIGEST_SUFFIX).rows:
-            yield Point(DIGEST, slot, offset, -1, add_digests(before, digest))
+        for _, offset, digest in read_index(segment, DIGEST_SUFFIX).rows:
+            yield Point(DIGEST, offset, add_digests(before, digest))
     with segment.open(LOG_SUFFIX) as log:
         if log.size < HEADER_SIZE:
             return
@@ -69,12 +69,12 @@ class _Digests:
     def points(self, before: int, aligned: list[int]) -> Iterator[Point | FileFault | Fault]:
         for wanted in aligned:
             offset, digest, reached = self._at(wanted)
-            yield Point(DIGEST, -1, wanted - 1 if reached else offset, -1, add_digests(before, digest))
+            yield Point(DIGEST, wanted - 1 if reached else offset, add_digests(before, digest))
         next_base = self._segment.next_base
         if next_base is None:
             return
         offset, digest, _ = self._at(next_base)
-        yield Point(DIGEST, -1, offset, -1, add_digests(before, digest))
+        yield Point(DIGEST, offset, add_digests(before, digest))
         last = self._entry(self._count - 1)[0]
         if (gap := gap_behind(self._segment, self._segment.size, offset + 1)) is not None:
             yield gap

@@ -103,12 +103,7 @@ class DirectoryStore:
         directory = self.directory / partition.directory_name
         if not directory.is_dir():
             raise Vanished(f"{directory} is gone")
-        try:
-            log_start = OffsetCheckpoint(self.directory / LOG_START_CHECKPOINT).read().get(partition, 0)
-            cleaned_to = OffsetCheckpoint(self.directory / CLEANER_CHECKPOINT).read().get(partition, 0)
-        except LogStorageError as error:
-            raise OSError(error.message) from None
-        return self._list(partition, log_start, None, cleaned_to)
+        return self._list(partition, 0, None, 0)
 
     def identity(self, partition: TopicPartition) -> str:
         """Return the inode and the time of partition.metadata: a copy made again may get the same inode number."""

@@ -51,7 +51,7 @@ class ReplicaStore(Protocol):
         """Return the leader epoch checkpoint as it is now, checked for order (EP-1)."""
 
     def again(self, partition: TopicPartition) -> "PartitionFiles":
-        """List a partition as it is now; digests may be left out. Raises Vanished if it is gone."""
+        """List a partition's segments as they are now, by their sizes. Raises Vanished if it is gone."""
 
     def identity(self, partition: TopicPartition) -> str:
         """Return an identity that the directory's replacement does not have; empty if it is not known."""
@@ -148,21 +148,14 @@ class ReplicaSegment:
         """Return True if a sealed segment is listed without a change: then a wrong size of its file is damage."""
         if self.next_base is None:
             return False
-        now, _ = self.again()
-        return (now.next_base, now.size) == (self.next_base, self.size)
-
-    def epochs(self) -> "EpochCheckpoint":
-        return self.store.epochs(self.topic_partition)
-
-    def again(self) -> "tuple[ReplicaSegment, int]":
-        """Return the segment as it is listed now, and the log start offset. Raises Vanished if it is gone."""
         files = self.store.again(self.topic_partition)
         if files.error is not None:
             raise OSError(files.error)
-        for segment in files.segments:
-            if segment.base == self.base:
-                return replace(segment, digest_before=self.digest_before, count=self.count), files.log_start
-        raise Vanished(f"{files.place} has no segment {self.base} any more")
+        listed = {(segment.base, segment.next_base, segment.size) for segment in files.segments}
+        return (self.base, self.next_base, self.size) in listed
+
+    def epochs(self) -> "EpochCheckpoint":
+        return self.store.epochs(self.topic_partition)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from replog.log.formats.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, add
 from replog.log.formats.segment_file import MAX_HEADERS, SegmentFile
 from replog.log.formats.walk import Break, LogFile
 from replog.log.indexes.entries import LAYOUTS
-from replog.log_tools.checker.indexes import SUFFIXES, read_indexes
+from replog.log_tools.checker.indexes import read_indexes
 from replog.log_tools.checker.segment import gap_behind, missing_from
 from spark_jobs.replicas.blocks import Block, Cells, digest_of
 from spark_jobs.replicas.faults import FileFault
@@ -44,19 +44,16 @@ from spark_jobs.replicas.sound import (
 
 BYTES = "bytes"
 DIGEST = "digest"
-TIME = "time"
 MAX_STRAYS = 16  # entries of an index without an offset entry, such as the last one of a sealed segment
 
 _offset = itemgetter(1)
 
 
 class Point(NamedTuple):
-    """An index entry, or another place (`slot` -1). `value` is None if the replica does not know it."""
+    """An index entry, or another place. `value` is None if the replica does not know it."""
 
-    kind: str  # BYTES: bytes of log up to `offset`; DIGEST: digest of it; TIME: a timestamp
-    slot: int
+    kind: str  # BYTES: bytes of log up to `offset`; DIGEST: digest of it
     offset: int
-    position: int  # the batch's; -1 for entries without one
     value: int | None
 
 
@@ -64,10 +61,8 @@ class _Entries(NamedTuple):
     """The entries of one index that are as the batches say."""
 
     kind: str
-    slots: Array
     offsets: Array
     values: Array  # values of points, counted from the segment's beginning
-    positions: Array | None = None  # positions of batches; None: the entries have none
 
 
 def index_points(segment: ReplicaSegment, log_start: int, aligned: list[int]) -> Iterator[Point | FileFault]:
@@ -76,16 +71,13 @@ def index_points(segment: ReplicaSegment, log_start: int, aligned: list[int]) ->
     Each offset of `aligned` within the segment adds a point just before it, for the batches that end below it: replicas
     share these even if their indexes, or their batches, share no offset. There is one at each end, too.
     """
-    before = {BYTES: segment.bytes_before, DIGEST: segment.digest_before, TIME: None}
+    before = {BYTES: segment.bytes_before, DIGEST: segment.digest_before}
     for item in _look(segment, log_start, aligned):
         if not isinstance(item, _Entries):
             yield item
             continue
-        positions = np.full(len(item.slots), -1) if item.positions is None else item.positions
-        columns = (item.slots, item.offsets, positions, item.values)
-        for slot, offset, position, value in zip(*(column.tolist() for column in columns), strict=True):
-            value = value if item.kind == TIME else _whole(before[item.kind], value)
-            yield Point(item.kind, slot, offset, position, value)
+        for offset, value in zip(item.offsets.tolist(), item.values.tolist(), strict=True):
+            yield Point(item.kind, offset, _whole(before[item.kind], value))
 
 
 def index_blocks(segment: ReplicaSegment, log_start: int, cells: Cells) -> Iterator[Block | Point | FileFault]:
@@ -96,7 +88,7 @@ def index_blocks(segment: ReplicaSegment, log_start: int, cells: Cells) -> Itera
     for item in _look(segment, log_start, list(cells.cuts)):
         if not isinstance(item, _Entries):
             yield item
-        elif item.kind == BYTES or (item.kind == DIGEST and segment.digest_before is not None):
+        elif item.kind == BYTES or segment.digest_before is not None:
             yield from _hashed(cells, segment.base, item.offsets, item.values.astype(np.uint64))
 
 
@@ -133,7 +125,7 @@ def _by_batches(segment: ReplicaSegment, log_start: int, wanted: list[int]) -> I
     offsets, digests = indexes.offsets.rows, indexes.digests.rows
     ends = np.full(len(offsets), -1)  # the ends of the batches that offset entries point at
     lies: list[tuple[str, int]] = []
-    place, last, digest = (-1, 0), segment.base - 1, 0 if indexes.digests.present else None
+    end, last, digest = 0, segment.base - 1, 0 if indexes.digests.present else None
     left = iter(wanted)
     coming = next(left)
     for item in check_segment(segment, log_start, crc=False):
@@ -142,30 +134,26 @@ def _by_batches(segment: ReplicaSegment, log_start: int, wanted: list[int]) -> I
             yield item
             continue
         if item.position == 0:
-            yield from _points(segment, item.base_offset - 1, place, digest)
+            yield from _points(segment, item.base_offset - 1, end, digest)
         while coming <= item.last_offset:
-            yield from _points(segment, coming - 1, place, digest)
+            yield from _points(segment, coming - 1, end, digest)
             coming = next(left)
-        place, last = (item.position, item.position + item.size), item.last_offset
-        ends[bisect_left(offsets, item.base_offset, key=_offset) : bisect_right(offsets, last, key=_offset)] = place[1]
+        end, last = item.position + item.size, item.last_offset
+        ends[bisect_left(offsets, item.base_offset, key=_offset) : bisect_right(offsets, last, key=_offset)] = end
         if digest is not None:
             slot = bisect_left(digests, last, key=_offset)
             indexed = slot < len(digests) and digests[slot][1] == last
             added = digest_of(item.base_offset, last, item.epoch, item.crc)
             digest = digests[slot][2] if indexed else add_digests(digest, int.from_bytes(added))
     for _ in (coming, *left):
-        yield from _points(segment, last, place, digest)
-    for suffix, index in zip(SUFFIXES, indexes, strict=True):
-        slots, firsts, seconds = map(np.asarray, index.rows.columns)
-        wrong = [position // LAYOUTS[suffix].size for file, position in lies if file == suffix]
-        kept = ~np.isin(slots, wrong)
-        if suffix == INDEX_SUFFIX:
+        yield from _points(segment, last, end, digest)
+    for kind, suffix, index in ((BYTES, INDEX_SUFFIX, indexes.offsets), (DIGEST, DIGEST_SUFFIX, indexes.digests)):
+        slots, indexed_offsets, values = map(np.asarray, index.rows.columns)
+        kept = ~np.isin(slots, [position // LAYOUTS[suffix].size for file, position in lies if file == suffix])
+        if kind == BYTES:
             kept &= ends >= 0
-            yield _Entries(BYTES, slots[kept], firsts[kept], ends[kept], seconds[kept].astype(np.int64))
-        elif suffix == TIME_INDEX_SUFFIX:
-            yield _Entries(TIME, slots[kept], seconds[kept].astype(np.int64), firsts[kept])
-        else:
-            yield _Entries(DIGEST, slots[kept], firsts[kept], seconds[kept])
+            values = ends
+        yield _Entries(kind, indexed_offsets[kept], values[kept])
 
 
 class _Sound:
@@ -196,20 +184,15 @@ class _Sound:
             if log.size >= HEADER_SIZE:
                 begins = log.header(0)
                 self._check(begins, segment.base)
-                points += _points(segment, begins.base_offset - 1, (-1, 0), 0 if self._has_digests else None)
+                points += _points(segment, begins.base_offset - 1, 0, 0 if self._has_digests else None)
             last = segment.base - 1
             for offset in wanted:
-                position, header, digest, reached = self._below(log, offset)
-                end = 0 if header is None else position + header.size
+                end, header, digest, reached = self._below(log, offset)
                 last = last if header is None else header.last_offset
-                points += _points(segment, offset - 1 if reached else last, (position, end), digest)
+                points += _points(segment, offset - 1 if reached else last, end, digest)
             require(gap_behind(segment, log.size, last + 1) is None)
-        of_index = [
-            _Entries(BYTES, _slots(ends), self._offsets["offset"], ends, self._offsets["position"]),
-            _Entries(TIME, _slots(self._times), self._times["offset"], self._times["timestamp"]),
-            _Entries(DIGEST, _slots(self._digests), self._digests["offset"], self._digests["digest"]),
-        ]
-        return [*points, *of_index]
+        points.append(_Entries(BYTES, self._offsets["offset"], ends))
+        return [*points, _Entries(DIGEST, self._digests["offset"], self._digests["digest"])]
 
     def _read_entries(self, file: SegmentFile) -> tuple[Array, Array, Array]:
         """Return the ends, first offsets and greatest timestamps of the batches of the offset entries."""
@@ -256,23 +239,24 @@ class _Sound:
             require(header is not None and header.last_offset == offset)
 
     def _below(self, log: LogFile, offset: int) -> tuple[int, BatchHeader | None, int | None, bool]:
-        """Walk from the last entry below `offset`, and check the batches. Return position and header of the last one
-        that ends below `offset`, the digest up to it, if it is known, and whether another reaches `offset`."""
+        """Walk from the last entry below `offset`, and check the batches. Return end and header of the last one that
+        ends below `offset`, the digest up to it, if it is known, and whether another reaches `offset`."""
         segment = self._segment
         slot = int(np.searchsorted(self._offsets["offset"], offset)) - 1
         indexed, start = self._offsets[slot].tolist() if slot >= 0 else (segment.base - 1, 0)
-        position, header, digest = -1, None, self._digest_at(indexed)
+        end, header, digest = 0, None, self._digest_at(indexed)
         for item in log.walk(start):
             if isinstance(item, Break):
                 require(item.cut_short and segment.next_base is None)
                 break
             self._check(item[1], item[1].base_offset if header is None else header.next_offset)
             if (last := item[1].last_offset) >= offset:
-                return position, header, digest, True
-            position, header = item
+                return end, header, digest, True
+            header = item[1]
+            end = item[0] + header.size
             if digest is not None and last > indexed:
                 digest = add_digests(digest, batch_digest(header))
-        return position, header, digest, False
+        return end, header, digest, False
 
     def _check(self, header: BatchHeader, expected: int) -> None:
         """Check a batch's epoch, and that no offset is missing before it, from `expected` on."""
@@ -290,15 +274,11 @@ class _Sound:
         return int(self._digests["digest"][slot]) if known else None
 
 
-def _slots(entries: Array) -> Array:
-    return np.arange(len(entries))
-
-
-def _points(segment: ReplicaSegment, last: int, place: tuple[int, int], digest: int | None) -> Iterator[Point]:
-    """Yield the points up to offset `last`, for batches of which the last one has this position and end."""
-    yield Point(BYTES, -1, last, place[0], segment.bytes_before + place[1])
+def _points(segment: ReplicaSegment, last: int, end: int, digest: int | None) -> Iterator[Point]:
+    """Yield the points up to offset `last`, for batches of which the last one has this end."""
+    yield Point(BYTES, last, segment.bytes_before + end)
     if digest is not None:
-        yield Point(DIGEST, -1, last, place[0], _whole(segment.digest_before, digest))
+        yield Point(DIGEST, last, _whole(segment.digest_before, digest))
 
 
 def _whole(before: int | None, digest: int) -> int | None:

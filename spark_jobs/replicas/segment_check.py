@@ -1,9 +1,6 @@
-"""Runs the checker of segments (`log_tools.checker`) for audits: batches become rows, and faults have classes.
+"""Runs the checker of segments (`log_tools.checker`) for audits: batches become rows, and faults have classes."""
 
-`settled` separates damage from changes during the read: a fault counts only if it is seen twice.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from replog.log.files.names import LOG_SUFFIX
@@ -15,8 +12,6 @@ from replog.log_tools.checker.indexes import read_indexes
 from replog.log_tools.checker.segment import EpochChecker, SegmentChecker
 from spark_jobs.replicas.faults import UNREADABLE, VANISHED, FileFault, Item, capped
 from spark_jobs.replicas.files import ReplicaSegment, open_log
-
-Look = Callable[[ReplicaSegment, int], Iterator[Item | FileFault]]  # takes a segment and the log start offset
 
 
 class Batch(NamedTuple):
@@ -55,44 +50,11 @@ def _check(segment: ReplicaSegment, log_start: int, crc: bool) -> Iterator[Batch
         yield from checker.finish(log)
 
 
-def settled(look: Look[Item], segment: ReplicaSegment, log_start: int) -> Iterator[Item | FileFault]:
-    """Yield what `look` finds in a segment; then the faults that it finds again in the segment as it is by then.
-
-    If a fault is not seen again, or the segment is gone or cut, one fault of class VANISHED follows. If a file cannot
-    be read, the faults found so far and one of class UNREADABLE follow.
-    """
-    faults: dict[tuple[str, str, int, int], FileFault] = {}
+def until_unread(segment: ReplicaSegment, items: Iterator[Item]) -> Iterator[Item | FileFault]:
+    """Yield the items of a segment; if one of its files cannot be read, the last one is a fault that says so."""
     try:
-        for item in look(segment, log_start):
-            if isinstance(item, FileFault):
-                faults.setdefault(_same(item), item)
-            else:
-                yield item
-        if faults:
-            now, start = segment.again()
-            again = {_same(item) for item in look(now, max(log_start, start)) if isinstance(item, FileFault)}
-            _, start = segment.again()
-            # If the log start has moved, the epoch checkpoint has lost the epochs below it.
-            kept = [f for key, f in faults.items() if key in again and not (f.last < start and start > log_start)]
-            yield from kept
-            if len(kept) < len(faults):
-                yield _about(segment, VANISHED, "what was wrong here is not seen any more: the log has moved on")
-    except Vanished as error:
-        yield unread(segment, error)
+        yield from items
     except OSError as error:
-        yield from faults.values()
-        yield unread(segment, error)
-
-
-def _same(fault: FileFault) -> tuple[str, str, int, int]:
-    return fault.fault, fault.file, fault.position, fault.first
-
-
-def unread(segment: ReplicaSegment, error: OSError) -> FileFault:
-    """Return the fault of a segment that could not be read to its end."""
-    return _about(segment, VANISHED if isinstance(error, Vanished) else UNREADABLE, str(error))
-
-
-def _about(segment: ReplicaSegment, kind: str, detail: str) -> FileFault:
-    last = segment.base if segment.next_base is None else segment.next_base - 1
-    return FileFault(kind, LOG_SUFFIX, 0, segment.base, last, -1, detail)
+        kind = VANISHED if isinstance(error, Vanished) else UNREADABLE
+        last = segment.base if segment.next_base is None else segment.next_base - 1
+        yield FileFault(kind, LOG_SUFFIX, 0, segment.base, last, -1, str(error))

@@ -18,13 +18,12 @@ LINES = {
     "pyspark_replog": 5,
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
-    "pyspark_replog_indexes": 5,
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_773,
-    "replog/cli": 3_746,
+    "replog/cli": 3_675,
     "replog/client": 4_964,
-    "replog/command": 532,
+    "replog/command": 507,
     "replog/common": 411,
     "replog/config": 729,
     "replog/console": 1_444,
@@ -38,13 +37,13 @@ LINES = {
     "replog/rpc": 6_304,
     "replog/server": 9_702,
     "replog/simulator": 8_808,
-    "spark_jobs": 1_214,
-    "spark_jobs/audit": 3_645,
-    "spark_jobs/records": 1_819,
-    "spark_jobs/replicas": 2_928,
+    "spark_jobs": 1_192,
+    "spark_jobs/audit": 3_568,
+    "spark_jobs/records": 1_813,
+    "spark_jobs/replicas": 2_789,
 }
-FILES = 482
-TESTS = 69_983
+FILES = 475
+TESTS = 69_856
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -10,7 +10,7 @@ import pytest
 
 from replog.log.formats.batch import HEADER_SIZE
 from spark_jobs.audit.findings import AuditFinding, Evidence
-from spark_jobs.audit.results import finding_record
+from spark_jobs.audit.report import finding_record
 from spark_jobs.explain_finding import explain, main, read_report
 from tests.damage.vocabulary import overwrite
 from tests.spark_jobs.log_directories import Cluster, batch
@@ -151,7 +151,7 @@ def test_a_report_that_cannot_be_used_is_bad_use(tmp_path, capsys, content, numb
 
 def test_an_explanation_needs_neither_spark_nor_arrow():
     code = (
-        "import sys, spark_jobs.explain_finding, spark_jobs.audit.explain_text; "
+        "import sys, spark_jobs.explain_finding, spark_jobs.audit.text; "
         "print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)

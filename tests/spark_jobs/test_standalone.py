@@ -9,7 +9,7 @@ import pytest
 
 from replog.log.formats.batch import HEADER_SIZE
 from spark_jobs.audit.audit import audit
-from spark_jobs.audit.results import summary
+from spark_jobs.audit.report import summary
 from tests.spark_jobs.log_directories import Cluster
 from tests.spark_jobs.standalone import Standalone, build_wheel, standalone, unpacked
 

@@ -14,8 +14,7 @@ from replog.topic import TopicPartition
 from spark_jobs.audit.audit import Audit, audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED, INCONCLUSIVE, LEVELS, AuditFinding
 from spark_jobs.audit.overview import states
-from spark_jobs.audit.report import html_report
-from spark_jobs.audit.results import summary
+from spark_jobs.audit.report import html_report, summary
 from tests.damage.vocabulary import index_entries, producers, seal, segment_file, set_index_entry, written
 from tests.replog.log.batches import append, open_log
 from tests.replog.log.producers.writes import end, transact

@@ -55,19 +55,19 @@ def test_a_narrow_terminal_gets_fewer_columns_and_a_margin(columns, wide, monkey
     assert ("\n        alone\n" in told) != wide, "what is folded keeps its margin"
 
 
-def test_a_bar_shows_how_many_of_sparks_tasks_are_done(spark, tmp_path):
+def test_it_is_shown_how_many_of_sparks_tasks_are_done(spark, tmp_path):
     def allowed(number: int) -> None:
         while not (tmp_path / str(number)).exists():
             time.sleep(0.02)
 
     tasks = Tasks()
-    assert tasks.counted() == (0, 0)
+    assert tasks.render().plain == ""
     tasks.tracker = spark.sparkContext.statusTracker()
     with ThreadPoolExecutor() as pool:
         job = pool.submit(spark.sparkContext.parallelize(range(3), 3).foreach, allowed)
         for number in range(3):
             deadline = time.monotonic() + 100
-            while (counted := tasks.counted()) != (number, 3):
+            while (counted := tasks.render().plain) != f"{number} of 3 tasks":
                 assert time.monotonic() < deadline, (number, counted)
                 time.sleep(0.02)
             (tmp_path / str(number)).touch()

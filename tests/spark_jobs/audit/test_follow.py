@@ -11,7 +11,7 @@ from replog.topic import TopicPartition
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
 from spark_jobs.audit.follow import STATE, Follower, FollowState, Round, read_state
-from spark_jobs.audit.results import summary
+from spark_jobs.audit.report import summary
 from spark_jobs.audit.since import BadSaved, Saved
 from tests.spark_jobs.log_directories import BATCHES, END, batch
 

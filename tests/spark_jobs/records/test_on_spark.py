@@ -103,7 +103,7 @@ def test_replicas_are_tables_that_spark_finds_by_their_names(spark, local):
     create(local, "tables", partitions=2)
     produce(local, "tables", 0, 100)
     local.wait_for_full_isr("tables")
-    for name in ("replog_replicas", "replog_epochs", "replog_indexes", "replog_batches"):
+    for name in ("replog_replicas", "replog_epochs", "replog_batches"):
         table = spark.read.format(name).options(topic="tables", **{"bootstrap.servers": local.bootstrap}).load()
         rows = table.select("replica", "partition", "fault").distinct().collect()
         assert sorted(map(tuple, rows)) == [(replica, n, None) for replica in (1, 2, 3) for n in (0, 1)], name

@@ -12,8 +12,9 @@ from pyspark.sql.types import BinaryType, DataType, IntegerType, LongType, Strin
 from replog.client import Consumer, DeliveryFailed, Record
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
+from spark_jobs.records.columns import HEADERS, arrow_schema
 from spark_jobs.records.options import sink_options
-from spark_jobs.records.source import HEADERS, ReplogSource, arrow_schema
+from spark_jobs.records.source import ReplogSource
 from spark_jobs.records.writer import BatchWriter, StreamWriter, Written
 from tests.spark_jobs.records.conftest import InProcessCluster, options, table
 

@@ -8,7 +8,7 @@ import os
 import resource
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.digests import digest_points
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
+from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_check import index_blocks, index_points
-from spark_jobs.replicas.segment_check import Look, check_segment, settled
+from spark_jobs.replicas.segment_check import check_segment, until_unread
 
 MEMORY = 160 << 20  # of address space, beside what the interpreter with its libraries takes
 NAME = f"{0:020d}"
@@ -135,7 +136,7 @@ CASES: list[Callable[[Path], None]] = [
 CELLS = Cells(1 << 20, (3,), 2**62)
 
 
-LOOKS: dict[str, Look[Any]] = {
+LOOKS: dict[str, Callable[[ReplicaSegment, int], Iterator[Any]]] = {
     "batches": partial(check_segment, crc=True),
     "headers": partial(check_segment, crc=False),
     "blocks": partial(check_blocks, cells=CELLS, crc=True),
@@ -153,7 +154,8 @@ def told(root: Path) -> dict[str, list[str]]:
         classes.setdefault("describe", set()).add(describe(files).fault or "sound")
         for segment in files.segments:
             for name, look in LOOKS.items():
-                faults = {item.fault for item in settled(look, segment, files.log_start) if isinstance(item, FileFault)}
+                items = until_unread(segment, look(segment, files.log_start))
+                faults = {item.fault for item in items if isinstance(item, FileFault)}
                 classes.setdefault(name, set()).update(faults or {"sound"})
     return {name: sorted(kinds) for name, kinds in classes.items()}
 

@@ -3,7 +3,6 @@
 import asyncio
 import pickle
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from replog.rpc.methods import Inspection
 from replog.rpc.transports import GrpcTransport
 from replog.topic import TopicPartition
 from spark_jobs.audit.findings import AuditFinding, Evidence
-from spark_jobs.audit.results import finding_record
+from spark_jobs.audit.report import finding_record
 from spark_jobs.audit.since import Saved, landmarks, list_replicas, take_over
 from spark_jobs.explain_finding import explain
 from spark_jobs.replicas import brokers
@@ -25,9 +24,8 @@ from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment, ReplicaStore
 from spark_jobs.replicas.index_check import index_points
-from spark_jobs.replicas.readers import ReplicaPartition
-from spark_jobs.replicas.segment_check import check_segment, settled
-from spark_jobs.replicas.sources import BatchesSource
+from spark_jobs.replicas.segment_check import check_segment, until_unread
+from spark_jobs.replicas.sources import BatchesSource, ReplicaPartition
 from tests.replog.log.batches import leader_batch
 from tests.replog.server.broker.conftest import InProcessCluster, batch, cluster
 
@@ -67,7 +65,7 @@ def everything(store: ReplicaStore) -> dict[str, Any]:
 
 
 def check(segment: ReplicaSegment) -> list[Any]:
-    return list(settled(partial(check_segment, crc=True), segment, 0))
+    return list(until_unread(segment, check_segment(segment, 0, crc=True)))
 
 
 def segments(store: BrokerStore) -> tuple[ReplicaSegment, ...]:
@@ -122,7 +120,7 @@ async def test_a_segment_that_goes_while_it_is_read_vanished(cluster):
             return file.read(0, 100)
 
     cluster.brokers[1].manager.replicas.hosted[TP].log.directory.joinpath(f"{first.base:020d}.log").unlink()
-    (fault,) = await asyncio.to_thread(lambda: list(settled(partial(check_segment, crc=True), first, 0)))
+    (fault,) = await asyncio.to_thread(check, first)
     assert isinstance(fault, FileFault)
     assert (fault.fault, fault.first, fault.last) == ("VANISHED", first.base, second.base - 1)
     with pytest.raises(Vanished):

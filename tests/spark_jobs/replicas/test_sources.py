@@ -10,8 +10,16 @@ from pyspark.sql.types import StructType
 from replog.errors import ReplogError
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import ReplicaSegment
-from spark_jobs.replicas.readers import MAX_SEGMENTS, PACKED_BYTES, ReplicaSource, packed
-from spark_jobs.replicas.sources import BatchesSource, EpochsSource, IndexesSource, ReplicasSource, SegmentWork
+from spark_jobs.replicas.sources import (
+    MAX_SEGMENTS,
+    PACKED_BYTES,
+    BatchesSource,
+    EpochsSource,
+    ReplicaSource,
+    ReplicasSource,
+    SegmentWork,
+    packed,
+)
 from tests.spark_jobs.log_directories import Cluster
 
 
@@ -38,7 +46,7 @@ def table(source: type[ReplicaSource], options: dict[str, str]) -> list[dict[str
     return sorted(rows, key=str)
 
 
-@pytest.mark.parametrize("source", [ReplicasSource, EpochsSource, IndexesSource, BatchesSource])
+@pytest.mark.parametrize("source", [ReplicasSource, EpochsSource, BatchesSource])
 def test_every_table_has_its_columns_and_every_replica(source, cluster):
     rows = table(source, options(cluster))
     assert list(rows[0]) == [column.split()[0] for column in source.columns.split(", ")]
@@ -53,14 +61,14 @@ def test_topics_and_replicas_choose(cluster):
     assert {row["replica"] for row in table(EpochsSource, options(cluster, replicas="2,3"))} == {2, 3}
 
 
-@pytest.mark.parametrize("source", [IndexesSource, BatchesSource])
+@pytest.mark.parametrize("source", [ReplicasSource, EpochsSource, BatchesSource])
 def test_what_cannot_be_listed_is_a_row_of_every_table(source, cluster):
     (row,) = table(source, {"replica.7": str(cluster.directories[1] / "nowhere")})
     assert (row["replica"], row["fault"]) == (7, "UNREADABLE")
     assert "nowhere" in row["detail"]
 
 
-@pytest.mark.parametrize("source", [ReplicasSource, EpochsSource, IndexesSource, BatchesSource])
+@pytest.mark.parametrize("source", [ReplicasSource, EpochsSource, BatchesSource])
 @pytest.mark.parametrize("chosen", [{"topic": "none"}, {"replicas": "9"}])
 def test_a_table_without_rows_has_an_input_partition_of_its_own(source, chosen, cluster):
     """Spark makes up one that no reader knows where there is none."""
