@@ -17,7 +17,6 @@ docs/simulator.md says how to use it.
 | `switch.py` | the switch: its rules for frames, and its process |
 | `volume.py` | the file system of a machine |
 | `silent.py` | a client that asks, and reads no answer |
-| `client.py` | a client process: a producer, a consumer, and its notes |
-| `notes.py` | notes of clients, written and read |
+| `client.py` | a client process: a producer, a consumer, and its notes, written and read |
 | `verdict.py` | the checks of clients and replicas; unavailability by fault |
 """

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from replog.chaos.client import ASSIGNED, PARTITIONS, TOPICS
-from replog.chaos.notes import Gathered
+from replog.chaos.client import ASSIGNED, PARTITIONS, TOPICS, Gathered
 from replog.demo.traffic import drained, read_back
 from replog.simulator.checks.anomalies import find_anomalies
 from replog.simulator.history import History, Outcome, ProducerSend

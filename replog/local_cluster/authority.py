@@ -36,15 +36,14 @@ _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-def init(directory: Path, cluster_id: str, now: datetime | None = None) -> None:
+def init(directory: Path, cluster_id: str) -> None:
     """Make the authority. Raises INVALID_REQUEST if there is one, or for an impossible id."""
     if not _CLUSTER_ID.fullmatch(cluster_id):
         raise _bad(f"cluster id {cluster_id!r}: choose up to 64 of the characters A-Z a-z 0-9 _ -")
     for name in (CA_KEY, CA_CERTIFICATE):
         if (directory / name).exists():
             raise _bad(f"{directory / name} is there already; all certificates hang on it: use another directory")
-    now = now or datetime.now(UTC)
-    key = ec.generate_private_key(ec.SECP256R1())
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     subject, names = _subject(f"replog {cluster_id}"[:64]), [x509.UniformResourceIdentifier(f"{SCHEME}://{cluster_id}")]
     certificate = _certificate(subject, subject, key, key, now, now + timedelta(days=CA_DAYS), names)
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -52,15 +51,7 @@ def init(directory: Path, cluster_id: str, now: datetime | None = None) -> None:
     _write(directory / CA_CERTIFICATE, certificate)
 
 
-def issue(
-    directory: Path,
-    role: Role,
-    name: str,
-    hosts: Sequence[str] = (),
-    *,
-    replace: bool = False,
-    now: datetime | None = None,
-) -> Path:
+def issue(directory: Path, role: Role, name: str, hosts: Sequence[str] = (), *, replace: bool = False) -> Path:
     """Make the keystore of one process or user, `<role>-<name>.pem`; `hosts` are names and addresses besides `LOCAL`.
 
     Raises INVALID_REQUEST without an authority, for an impossible name, or, unless `replace`, if the file exists."""
@@ -72,8 +63,7 @@ def issue(
     if path.exists() and not replace:
         raise _bad(f"{path} is there already; --replace puts a new one in its place")
     ca_key, ca = _authority(directory)
-    now = now or datetime.now(UTC)
-    key = ec.generate_private_key(ec.SECP256R1())
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     identity = Identity(_cluster_id(directory, ca), role, name)
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH]
     if role is not Role.CLIENT:  # otherwise a client could pose as a server

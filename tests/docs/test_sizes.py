@@ -20,7 +20,7 @@ LINES = {
     "pyspark_replog_epochs": 5,
     "pyspark_replog_replicas": 5,
     "replog": 244,
-    "replog/chaos": 1_773,
+    "replog/chaos": 1_764,
     "replog/cli": 3_675,
     "replog/client": 4_964,
     "replog/command": 507,
@@ -29,21 +29,21 @@ LINES = {
     "replog/console": 1_444,
     "replog/controller": 2_543,
     "replog/demo": 537,
-    "replog/local_cluster": 1_291,
+    "replog/local_cluster": 1_281,
     "replog/log": 8_027,
     "replog/log_tools": 2_171,
     "replog/metadata": 864,
     "replog/purgatory": 136,
     "replog/rpc": 6_304,
     "replog/server": 9_702,
-    "replog/simulator": 8_808,
+    "replog/simulator": 8_803,
     "spark_jobs": 1_192,
     "spark_jobs/audit": 3_568,
     "spark_jobs/records": 1_813,
     "spark_jobs/replicas": 2_789,
 }
-FILES = 475
-TESTS = 69_856
+FILES = 473
+TESTS = 69_740
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -1,14 +1,13 @@
-"""The simulated cluster: its hosts, what the checks may see of it, and the reasons why it is not at rest."""
+"""The simulated cluster: its hosts, what may be done to them, and what the checks may see of it."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.metadata.image import MetadataImage
 from replog.server.broker.broker import Broker
 from replog.server.controller.active_controller import ActiveController
-from replog.simulator.cluster.durability_budget import DurabilityBudget
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.members import (
     ETCD,
@@ -29,6 +28,44 @@ from replog.topic import TopicPartition
 
 LEASE_S = 2  # the leading controller's, if there are several
 WATCH_S = 0.1
+
+
+class DurabilityBudget:
+    """Limits power losses, lost disks and flipped bits to what breaks no promise (docs/simulator.md).
+
+    One broker at a time is harmed: the next when the one before has registered again and every ISR is full. Where every
+    topic has flush.messages=1, power losses cost nothing and are not limited.
+    """
+
+    def __init__(self, fsync: bool, irreplaceable: Callable[[int], bool] = lambda _: False) -> None:
+        """`irreplaceable` returns True for a broker that may be the only one with an acknowledged record."""
+        self._fsync = fsync
+        self._irreplaceable = irreplaceable
+        self.harmed: int | None = None
+        self._epoch_then = -1  # the harmed broker's registration is to be newer than this
+
+    def may_harm(self, broker_id: int, *, by_power_loss: bool = False) -> bool:
+        if by_power_loss and self._fsync:
+            return True
+        return self.harmed in (None, broker_id) and not self._irreplaceable(broker_id)
+
+    def harm(self, broker_id: int, image: MetadataImage, *, by_power_loss: bool = False) -> None:
+        """Note a loss; `image` is the controller's."""
+        if by_power_loss and self._fsync:
+            return
+        broker = image.broker(broker_id)
+        self.harmed = broker_id
+        self._epoch_then = max(self._epoch_then, broker.broker_epoch if broker is not None else -1)
+
+    def observe(self, image: MetadataImage) -> None:
+        """Forget the harmed broker once everything is whole again. Call it now and then."""
+        if self.harmed is None:
+            return
+        broker = image.broker(self.harmed)
+        if broker is None or broker.broker_epoch <= self._epoch_then or not broker.active:
+            return
+        if all(set(state.isr) == set(state.replicas) for state in image.partitions.values()):
+            self.harmed = None
 
 
 class SimulatedCluster:

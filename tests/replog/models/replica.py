@@ -39,8 +39,8 @@ from replog.simulator.runtime.process import DEAD, RUNNING, RunState, SimulatedP
 from replog.topic import TopicPartition
 from tests.leader.replicas import ONE_MIB, TP
 from tests.replog.log.batches import client_batch
-from tests.replog.simulator.checks.tiny import TinyClock
 from tests.replog.simulator.variants import elections, replication, truncation
+from tests.scenarios.broker import ScenarioClock
 
 TOPIC = Topic(TP.topic, b"0123456789abcdef", {"min.insync.replicas": "2"})
 HOW = Reading(ONE_MIB, min_one=True)
@@ -96,7 +96,7 @@ class Replica:
     def __init__(self, broker_id: int, directory: Path) -> None:
         self.broker_id = broker_id
         self.directory = directory
-        self.clock = TinyClock()
+        self.clock = ScenarioClock()
         self.config = config_of(broker_id)
         self.broker_epoch = NO_BROKER_EPOCH
         self.high_watermark = 0  # of the checkpoint
@@ -145,7 +145,7 @@ class Replica:
             kinds.add(change.kind)
             self.image.put(change)
             if change.kind == "broker" and self.registered.get(change.name, (0, 0))[0] != change.value.broker_epoch:
-                self.registered[change.name] = change.value.broker_epoch, self.clock.now_ms
+                self.registered[change.name] = change.value.broker_epoch, self.clock.monotonic_ms()
         state = self.image.partitions[TP]
         leader = self._leader()
         epoch = leader.leader_epoch if leader is not None else -1
@@ -157,7 +157,7 @@ class Replica:
         leader = self._leader()
         if leader is not None and leader.leader_epoch != epoch:
             self.elected_with = dict(leader.replicas)
-        if leader is not None and "broker" in kinds and leader.advance_high_watermark(self.clock.now_ms):
+        if leader is not None and "broker" in kinds and leader.advance_high_watermark(self.clock.monotonic_ms()):
             self.manager.touched(TP, high_watermark_advanced=True)
 
     def append(self) -> None:
@@ -169,24 +169,24 @@ class Replica:
         batch = client_batch(f"{self.broker_id} {epoch} {offset}".encode())
         acks = -1
         try:
-            done = leader.append_records_to_leader(batch, acks=acks, wall_ms=0, now_ms=self.clock.now_ms)
+            done = leader.append_records_to_leader(batch, acks=acks, wall_ms=0, now_ms=self.clock.monotonic_ms())
         except ReplogError as error:
             if error.code is not ErrorCode.NOT_ENOUGH_REPLICAS:
                 raise
             acks = 1
-            done = leader.append_records_to_leader(batch, acks=acks, wall_ms=0, now_ms=self.clock.now_ms)
+            done = leader.append_records_to_leader(batch, acks=acks, wall_ms=0, now_ms=self.clock.monotonic_ms())
         self.manager.touched(TP, done.high_watermark_advanced)
         if acks == -1:
             pending = {0: PendingProduce(TP, done.required_offset, epoch)}
             settle = partial(self._settle, offset=offset, epoch=epoch)
             waits = DelayedProduce(pending, self.replicas.leader, EVERYTHING, settle)
-            self.manager.produces.purgatory.complete_or_watch(waits, [TP], self.clock.now_ms)
+            self.manager.produces.purgatory.complete_or_watch(waits, [TP], self.clock.monotonic_ms())
 
     def ask(self) -> None:
         """The next fetch, whatever delay there is."""
         follower = self.replicas.hosted[TP].follower
         if follower is not None and self.fetching.leader is not None:
-            now_ms = max(self.clock.now_ms, follower.next_retry_ms or 0)
+            now_ms = max(self.clock.monotonic_ms(), follower.next_retry_ms or 0)
             request = follower.next_fetch(now_ms, ONE_MIB, TOPIC.topic_id)
             if request is not None:
                 self.said.append(("fetch", self.fetching.leader, self.broker_epoch, request))
@@ -198,15 +198,15 @@ class Replica:
             return
         context = FetchContext(replica_id, broker_epoch)
         answer = leader.fetch_as_follower(context, request, HOW)
-        moved = leader.on_fetched(context, request, answer, self.clock.now_ms)
-        context.asked_ms = self.clock.now_ms
+        moved = leader.on_fetched(context, request, answer, self.clock.monotonic_ms())
+        context.asked_ms = self.clock.monotonic_ms()
         self.manager.on_fetched(TP, leader, moved=moved)
         self.said.append(answer._replace(records=bytes(answer.records), place=None))
 
     def take(self, request: FetchPartition, answer: FetchAnswer) -> None:
         follower = self.replicas.hosted[TP].follower
         if follower is not None:
-            now_ms = max(self.clock.now_ms, follower.next_retry_ms or 0)
+            now_ms = max(self.clock.monotonic_ms(), follower.next_retry_ms or 0)
             progress = follower.on_answer(request, answer, now_ms)
             self.manager.on_followed(TP, progress.bounds_moved or progress.appended_bytes > 0)
 
@@ -304,7 +304,7 @@ class Replica:
 
     def _frozen(self, name: str, value: Any) -> Any:
         if isinstance(value, FollowerState):
-            known, old_ms = value.settled(), self.clock.now_ms - self.config.replica_lag_time_max_ms
+            known, old_ms = value.settled(), self.clock.monotonic_ms() - self.config.replica_lag_time_max_ms
             if known.last_caught_up_ms >= old_ms:
                 caught_up: Any = "lately"
             else:  # the last fetch may say that it was, once the next has come

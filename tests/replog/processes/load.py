@@ -8,8 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from replog.chaos.client import ASSIGNED, PARTITIONS, TOPICS
-from replog.chaos.notes import Gathered
+from replog.chaos.client import ASSIGNED, PARTITIONS, TOPICS, Gathered
 from replog.chaos.verdict import drain, require_honest, waiting_since
 from replog.client import SyncAdmin
 from replog.local_cluster.local_cluster import LocalCluster

@@ -2,13 +2,36 @@
 
 from collections.abc import Iterable
 
-from replog.client.producing.deliveries import RecordMetadata
+from replog.client.producing.deliveries import DeliveryFailed, RecordMetadata
+from replog.errors import ErrorCode
 from replog.simulator.checks.anomalies import find_anomalies
-from replog.simulator.history import Deletion, Drained, History, Latest, Outcome, Poll, ProducerSend, Read, Seek
+from replog.simulator.history import (
+    Deletion,
+    Drained,
+    History,
+    Latest,
+    Outcome,
+    Poll,
+    ProducerSend,
+    Read,
+    Seek,
+    Transaction,
+)
 from replog.topic import TopicPartition
 
 TP = TopicPartition("t", 0)
 OTHER = TopicPartition("t", 1)
+
+
+SENDS: dict[str, dict[str, object]] = {  # after `sent-`
+    "": {},
+    "2": {"client": "producer-2"},
+    "plain": {"client": "producer-3", "acks": 1, "idempotent": False},
+    "other": {"client": "producer-4", "partition": OTHER},
+    "aborted": {"transaction": Transaction(False, 2.5)},
+    "committed": {"transaction": Transaction(True, 2.5)},
+    "decided_later": {"transaction": Transaction(True, 1e9)},
+}
 
 
 class Story:
@@ -43,10 +66,10 @@ class Story:
     def seek(self, client: str = "consumer-1") -> None:
         self.history.reads.append(Seek(client, TP))
 
-    def drained(self, offsets: Iterable[int], start: int = 0, end: int | None = None) -> None:
+    def drained(self, offsets: Iterable[int], start: int = 0, end: int | None = None) -> Drained:
         records = tuple((offset, b"%d" % offset) for offset in offsets)
         last = records[-1][0] + 1 if records else start
-        self.history.drained[TP] = Drained(TP, start, last if end is None else end, records)
+        return Drained(TP, start, last if end is None else end, records)
 
     def deleted(self, offset: int, outcome: Outcome = Outcome.OK, low_watermark: int | None = None) -> None:
         told = -1 if outcome is not Outcome.OK else offset if low_watermark is None else low_watermark
@@ -56,38 +79,39 @@ class Story:
         self.history.latest.append(Latest(client, TP, offset, invoked_s, completed_s))
 
     def told(self, story: str) -> None:
-        """`sent 0@1 2`: values, and their offsets if acknowledged; by another producer with `sent-2`, with acks=1 by
-        `sent-plain`, to another partition by `sent-other`. `poll 0=1` or `poll-2`: offset and value. `latest 9:1-2`:
-        offset, and when it was asked for and told. `seek`, `deleted 3`, `drained 0 1 end=3 start=0`. `history unclean`
-        or `history retained`: what it says of the partition, or of its topic.
+        """`sent 0@1 2`: values, and their offsets if acknowledged; `:a` gives it a key, `:a!` makes it its tombstone.
+        Other senders are in `SENDS`; `failed 0` and `unknown 0` end so. `poll 0=1` or `poll-2`: offset and value;
+        `poll-committed` for READ_COMMITTED. `latest 9:1-2` or `latest-2`: offset, and when it was asked for and told.
+        `seek`, `deleted 3`, `deleted-failed 3`; `drained 0 1 end=3 start=0`, `drained-committed`. `history unclean` or
+        `history retained`: what it says of the partition, or of its topic.
         """
-        kinds: dict[str, dict[str, object]] = {
-            "sent": {},
-            "sent-2": {"client": "producer-2"},
-            "sent-plain": {"client": "producer-3", "acks": 1, "idempotent": False},
-            "sent-other": {"client": "producer-4", "partition": OTHER},
-        }
         for verb, *words in map(str.split, story.split(";")):
+            verb, _, kind = verb.partition("-")
             match verb:
-                case "poll" | "poll-2":
+                case "poll":
                     records = [(int(offset), int(value)) for offset, value in (word.split("=") for word in words)]
-                    self.polled(*records, client="consumer-1" if verb == "poll" else "consumer-2")
+                    self.polled(*records, client=f"consumer-{kind or 1}", committed=kind == "committed")
                 case "seek":
                     self.seek()
                 case "latest":
                     for offset, times in (word.split(":") for word in words):
-                        self.latest(int(offset), *map(float, times.split("-")))
+                        self.latest(int(offset), *map(float, times.split("-")), client=f"client-{kind or 1}")
                 case "deleted":
-                    self.deleted(int(words[0]))
+                    self.deleted(int(words[0]), Outcome[kind.upper() or "OK"])
                 case "drained":
-                    bounds = dict(word.split("=") for word in words if "=" in word)
-                    offsets = [int(word) for word in words if word.isdigit()]
-                    self.drained(offsets, **{name: int(bound) for name, bound in bounds.items()})
+                    bounds = {name: int(bound) for name, bound in (word.split("=") for word in words if "=" in word)}
+                    drained = self.drained([int(word) for word in words if word.isdigit()], **bounds)
+                    (self.history.drained_committed if kind else self.history.drained)[TP] = drained
                 case "history":
                     getattr(self.history, words[0])[TP if words[0] == "unclean" else TP.topic] = None
+                case "failed" | "unknown":
+                    error = DeliveryFailed(ErrorCode.REQUEST_TIMED_OUT, "?", may_be_appended=verb == "unknown")
+                    self.history.failed(self.sent(int(words[0])), error, self._tick())
                 case _:
-                    for value, _, offset in (word.partition("@") for word in words):
-                        self.sent(int(value), int(offset) if offset else None, **kinds[verb])
+                    for word in words:
+                        (value, _, offset), key = (word.partition(":")[0]).partition("@"), word.partition(":")[2]
+                        of_key = {"key": key.rstrip("!").encode(), "tombstone": key.endswith("!")} if key else {}
+                        self.sent(int(value), int(offset) if offset else None, **of_key, **SENDS[kind])
 
     @property
     def anomalies(self) -> list[str]:

@@ -1,13 +1,15 @@
-"""The anomaly catalogue, each by hand and nearly: INV-17, INV-18; lost, invented, repeated, disordered records."""
+"""The anomaly catalogue, each by hand and nearly: INV-17, INV-18; lost, invented, repeated, disordered records; of
+compacted topics (CL-5) and of transactions (LG-9)."""
 
 import pytest
 
-from replog.client.producing.deliveries import DeliveryFailed, RecordMetadata
-from replog.errors import ErrorCode, ReplogError
+from replog.client.producing.deliveries import RecordMetadata
 from replog.simulator.checks.anomalies import Anomaly
 from replog.simulator.history import Outcome, Poll, Read
 from tests.replog.simulator.checks.story import OTHER, TP
 
+KEYED = "history compacted; sent 0@0:a 1@1:b"
+OPEN = "history transactional"
 STORIES = [  # as Story.told says them
     (
         "honest",
@@ -63,6 +65,13 @@ STORIES = [  # as Story.told says them
     ("lost, and acks=1", "sent 0@0; sent-plain 1@1; sent 2@2; poll 0=0; poll-2 2=2", []),
     ("not read so far", "sent 0@0 1@1 2@2; poll 0=0", []),
     ("lost, and deleted", "sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2; deleted 2", []),
+    ("lost, and perhaps deleted", "sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2; deleted-unknown 2", []),
+    ("lost, and a deletion has no answer", "sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2; deleted-pending 2", []),
+    ("lost, and a deletion failed", "sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2; deleted-failed 2", ["lost-write"]),
+    ("lost above a deletion", "sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2; deleted 1", ["lost-write"]),
+    ("not there, and it need not be", "sent 0@0; sent-plain 1@1; unknown 2; sent 3; drained 0", []),
+    ("its sending certainly failed", "failed 0; poll 0=0", ["made-up"]),
+    ("its sending may have failed", "unknown 0; poll 0=0", []),
     (
         "lost, and retention took it",
         "history retained; sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2; drained 2 start=2",
@@ -86,6 +95,31 @@ STORIES = [  # as Story.told says them
     ("INV-18: an end offset goes back", "latest 10:0-1 12:1-2 11:2-3", ["nonmonotonic-latest"]),
     ("INV-18: a longer question between", "latest 10:0-1 10:1.5-9 9:2-3", ["nonmonotonic-latest"]),
     ("INV-18: another question was open", "latest 10:0-5 9:4-6 9:7-8", ["nonmonotonic-latest"]),
+    ("INV-18: of another client, or asked before", "latest 10:0-5 9:4-6; latest-2 8:7-8; latest 10:9-10", []),
+    ("CL-5: the latest of a key is gone", f"{KEYED} 2@2:a; drained 0 1 end=3", ["stale-key"]),
+    ("a tombstone is gone", f"{KEYED} 2@2:a!; drained 0 1 end=3", []),
+    ("nobody knows that it was written", f"{KEYED} 2:a; drained 0 1 end=3", []),
+    ("it was deleted", f"{KEYED} 2@2:a; deleted 3; drained 0 1 end=3", []),
+    ("it is gone by an unclean election", f"history unclean; {KEYED} 2@2:a; drained 0 1 end=3", []),
+    ("a tombstone may have come behind it", f"{KEYED} 2@2:a 3:a!; drained 0 1 end=3", []),
+    ("LG-9: aborted", f"{OPEN}; sent-aborted 0; sent 1@1; poll-committed 0=0 1=1", ["aborted-read"]),
+    ("LG-9: not decided yet", f"{OPEN}; sent-decided_later 0@0; sent 1@1; poll-committed 0=0 1=1", ["aborted-read"]),
+    (
+        "an aborted record, and a marker at 2",
+        f"{OPEN}; sent-aborted 0; sent 1@1 3@3; poll 0=0 1=1 3=3; poll-committed 1=1 3=3; drained 0 1 3; "
+        "drained-committed 1 3",
+        [],
+    ),
+    (
+        "a committed record is not there",
+        f"{OPEN}; sent-committed 0@0; sent 1@1 3@3; drained 0 1 3; drained-committed 1 3",
+        ["unseen"],
+    ),
+    (
+        "a record is passed over among transactions",
+        f"{OPEN}; sent-committed 0@0; sent 1@1 3@3; poll-committed 0=0 3=3; poll-2 1=1",
+        ["int-poll-skip"],
+    ),
 ]
 
 
@@ -108,28 +142,6 @@ def test_a_retry_is_taken_again_where_a_replica_never_had_the_first_copy(passed_
     assert story.anomalies == anomalies
 
 
-# lost-write, unseen
-
-
-@pytest.mark.parametrize(
-    ("offset", "outcome", "lost"),
-    [
-        (1, Outcome.OK, True),  # record 1 is above
-        (2, Outcome.OK, False),
-        (2, Outcome.UNKNOWN, False),
-        (2, Outcome.PENDING, False),
-        (2, Outcome.FAILED, True),
-    ],
-)
-def test_lost_write_below_a_deletion(offset, outcome, lost, story):
-    """What a deletion may have taken is excused, and nothing else."""
-    story.all_sent(3)
-    story.polled((2, 2))
-    story.polled((0, 0), client="consumer-2")
-    story.deleted(offset, outcome)
-    assert story.anomalies == (["lost-write"] if lost else [])
-
-
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNKNOWN, Outcome.PENDING])
 @pytest.mark.parametrize(("done", "lost"), [({}, True), ({TP: 1}, True), ({TP: 2}, False), ({OTHER: 2}, True)])
 def test_lost_write_below_a_deletion_of_all_that_is_committed(outcome, done, lost, story):
@@ -142,31 +154,6 @@ def test_lost_write_below_a_deletion_of_all_that_is_committed(outcome, done, los
     assert story.anomalies == (["lost-write"] if lost else [])
 
 
-def test_unseen_nearly(story):
-    """acks=1 may be lost; what was not acknowledged may be there or not."""
-    story.sent(0, 0)
-    story.sent(1, 1, acks=1, idempotent=False)
-    story.history.failed(story.sent(2), DeliveryFailed(ErrorCode.REQUEST_TIMED_OUT, "?", True), 9.0)
-    story.sent(3)
-    story.drained(range(1))
-    assert story.anomalies == []
-
-
-# duplicate, inconsistent-offsets, made-up
-
-
-def test_made_up_is_a_value_whose_sending_certainly_failed(story):
-    send = story.sent(0)
-    story.history.failed(send, ReplogError(ErrorCode.NOT_ENOUGH_REPLICAS, "no"), 3.0)
-    story.polled((0, 0))
-    assert story.anomalies == ["made-up"]
-    story.history.failed(send, DeliveryFailed(ErrorCode.REQUEST_TIMED_OUT, "who knows", True), 3.0)
-    assert story.anomalies == []
-
-
-# polls
-
-
 def test_nonmonotonic_poll_nearly(story):
     """In the partitions of one poll."""
     story.all_sent(2)
@@ -174,9 +161,6 @@ def test_nonmonotonic_poll_nearly(story):
     story.sent(9, 5, partition=OTHER)
     story.history.reads.append(Poll("consumer-1", (Read(TP, 1, b"1"), Read(OTHER, 5, b"9")), 91.0))
     assert story.anomalies == []
-
-
-# sends
 
 
 def test_nonmonotonic_send_and_int_nonmonotonic_send(story):
@@ -204,15 +188,3 @@ def test_bad_offset_of_a_deletion(offset, low_watermark, bad, story):
     """It is answered when no live replica has the records any longer (FT-23)."""
     story.deleted(offset, low_watermark=low_watermark)
     assert story.anomalies == (["bad-offset"] if bad else [])
-
-
-# latest
-
-
-def test_inv_18_nearly(story):
-    """INV-18 is for one client, and for questions one after the other."""
-    story.latest(10, 0.0, 5.0)
-    story.latest(9, 4.0, 6.0)
-    story.latest(8, 7.0, 8.0, client="client-2")
-    story.latest(10, 9.0, 10.0)
-    assert story.anomalies == []

@@ -165,7 +165,7 @@ def _leads_with(world: TinyWorld, *batches: bytes, origin: AppendOrigin = Append
     leader = world.leader(1)
     for data in batches:
         leader.log.append_as_leader(data, leader_epoch=leader.leader_epoch, now_ms=0, origin=origin)
-        leader.advance_high_watermark(world.clock.now_ms)
+        leader.advance_high_watermark(world.clock.monotonic_ms())
     world.step(1)
 
 

@@ -18,7 +18,7 @@ def _world(directory: Path, *batches: bytes, tombstones_ms: int = 500) -> TinyWo
     """Broker 1 leads alone, with these batches in a segment that may be cleaned."""
     world = alone(directory, cleanup_policy="compact", delete_retention_ms=tombstones_ms)
     for batch in batches:
-        world.leader(1).append_records_to_leader(batch, acks=1, wall_ms=0, now_ms=world.clock.now_ms)
+        world.leader(1).append_records_to_leader(batch, acks=1, wall_ms=0, now_ms=world.clock.monotonic_ms())
     world.step(1)
     world.hosted(1).log.roll()
     world.step(1)

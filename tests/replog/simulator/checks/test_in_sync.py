@@ -19,7 +19,6 @@ def _rewrite(world: TinyWorld, broker_id: int, offset: int, epoch: int) -> None:
 
 
 def test_inv_5_a_member_of_a_deposed_leaders_isr_lacks_what_that_leader_exposed(world):
-    """INV-5"""
     world.record(DEPOSED)
     world.hosted(3).log.truncate_to(3)
     with violates("INV-5", "broker 3", "leader 1 of epoch 0", "below the leader's high watermark 5", "0:0-2"):
@@ -76,7 +75,6 @@ def test_inv_6_another_record_in_the_place_of_an_exposed_one(world):
 
 
 def test_inv_7_the_controller_has_a_member_that_its_leader_does_not_wait_for(world):
-    """INV-7"""
     leader = world.leader(1)
     leader.state = Committed(frozenset({1, 2}))
     with violates("INV-7", "[1, 2]", "[1, 2, 3]"):
@@ -84,7 +82,6 @@ def test_inv_7_the_controller_has_a_member_that_its_leader_does_not_wait_for(wor
 
 
 def test_inv_8_a_member_of_the_isr_ends_below_the_high_watermark(world):
-    """INV-8"""
     world.hosted(2).log.truncate_to(4)
     with violates("INV-8", "broker 2", "high watermark 5 of leader 1 in epoch 0"):
         world.step(2)
@@ -106,7 +103,6 @@ def test_a_member_need_not_have_what_lies_below_its_log_start(world):
 
 
 def test_inv_22_an_eligible_leader_lacks_a_record_that_was_exposed(world):
-    """INV-22"""
     world.record(replace(state(leader=1, partition_epoch=1, isr=(1,)), elr=(2,)))
     world.hosted(2).log.truncate_to(4)
     with violates("INV-22", "eligible leader 2", "below 5"):

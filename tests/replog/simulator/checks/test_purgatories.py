@@ -96,9 +96,9 @@ def _consumer(world: TinyWorld) -> ConsumerSession:
             CONSUMER, NO_BROKER_EPOCH, 5000, 1, ONE_MIB, named, isolation=Isolation.HIGH_WATERMARK, rack=""
         )
         session.on_request(request)
-        assert session.ask(request, world.clock.now_ms, ONE_MIB) is None
+        assert session.ask(request, world.clock.monotonic_ms(), ONE_MIB) is None
         if named:
-            session.answer(world.clock.now_ms, ONE_MIB)
+            session.answer(world.clock.monotonic_ms(), ONE_MIB)
     return session
 
 

@@ -103,7 +103,7 @@ def test_st_13_the_next_epoch_is_noted_before_it_is_led_in(world):
     world.record(state(epoch=1, partition_epoch=1))
     world.record(state(epoch=2, partition_epoch=2))
     leader, log = world.leader(1), world.hosted(1).log
-    leader.become_leader(state(epoch=1, partition_epoch=1), 101, world.clock.now_ms)
+    leader.become_leader(state(epoch=1, partition_epoch=1), 101, world.clock.monotonic_ms())
     log.assign_epoch_start(2, save=False)
     assert log.epochs.entries[-1] == (2, 5)
     world.step(1)
@@ -166,6 +166,6 @@ def test_inv_20_a_leader_takes_a_fetch_of_an_incarnation_that_it_knows_is_over(w
     world.clock.now_ms += 1
     world.fetch(1, 3, broker_epoch=203)
     leader.replicas[3] = leader.replicas[3]._replace(broker_epoch=103)
-    leader.append_records_to_leader(record(), acks=1, wall_ms=0, now_ms=world.clock.now_ms)
+    leader.append_records_to_leader(record(), acks=1, wall_ms=0, now_ms=world.clock.monotonic_ms())
     with violates("INV-20", "leader 1", "broker 3 in broker epoch 103", "registered with 203"):
         world.step(1)

@@ -23,27 +23,14 @@ from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.history import History
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import DEAD, SimulatedProcess
-from tests.leader.replicas import LAG_MS, NOW_MS, ONE_MIB, TP, log_of, record, state
+from tests.leader.replicas import LAG_MS, ONE_MIB, TP, log_of, record, state
+from tests.scenarios.broker import ScenarioClock
 
 TOPIC_ID = b"0123456789abcdef"
 
 
-class TinyClock:
-    def __init__(self) -> None:
-        self.now_ms = NOW_MS
-
-    def monotonic_ms(self) -> int:
-        return self.now_ms
-
-    def monotonic_s(self) -> float:
-        return self.now_ms / 1000
-
-    def wall_ms(self) -> int:
-        return self.now_ms
-
-
 class TinyBroker:
-    def __init__(self, broker_id: int, directory: Path, clock: TinyClock) -> None:
+    def __init__(self, broker_id: int, directory: Path, clock: ScenarioClock) -> None:
         config = BrokerConfig.parse({"node.id": broker_id, "log.dirs": str(directory)}, "tiny")
         self.image = MetadataImage()
         context = BrokerContext(config, self.image, clock, lambda _: None)
@@ -55,7 +42,7 @@ class TinyWorld:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.clock = TinyClock()
+        self.clock = ScenarioClock()
         self.brokers: dict[int, TinyBroker] = {}
         self.image = MetadataImage()
         self.losses: dict[int, int] = {}
@@ -137,7 +124,7 @@ class TinyWorld:
         if hosted.leader is None:
             image = self.brokers[broker_id].image
             hosted.leader = PartitionLeader(TP, broker_id, hosted.log, image, replica_lag_time_max_ms=LAG_MS)
-        hosted.leader.become_leader(state, 100 + broker_id, self.clock.now_ms)
+        hosted.leader.become_leader(state, 100 + broker_id, self.clock.monotonic_ms())
         hosted.follower = None
         self.step(broker_id)
         return hosted.leader
@@ -152,7 +139,7 @@ class TinyWorld:
         hosted.leader = None
         if hosted.follower is None:
             hosted.follower = PartitionFollower(TP, hosted.log, backoff_ms=1000)
-        hosted.follower.become_follower(state, self.clock.now_ms)
+        hosted.follower.become_follower(state, self.clock.monotonic_ms())
         self.step(broker_id)
         return hosted.follower
 
@@ -161,7 +148,7 @@ class TinyWorld:
         leader = self.leader(leader_id)
         for _ in range(count):
             batch = record(leader.leader_epoch, leader.log.log_end_offset)
-            leader.append_records_to_leader(batch, acks=1, wall_ms=0, now_ms=self.clock.now_ms)
+            leader.append_records_to_leader(batch, acks=1, wall_ms=0, now_ms=self.clock.monotonic_ms())
         self.step(leader_id)
 
     def commit(self, leader_id: int, *follower_ids: int) -> None:
@@ -172,13 +159,13 @@ class TinyWorld:
 
     def fetch(self, leader_id: int, follower_id: int, *, broker_epoch: int | None = None) -> None:
         leader, follower = self.leader(leader_id), self.follower(follower_id)
-        request = follower.next_fetch(self.clock.now_ms, ONE_MIB)
+        request = follower.next_fetch(self.clock.monotonic_ms(), ONE_MIB)
         assert request is not None
         context = FetchContext(follower_id, 100 + follower_id if broker_epoch is None else broker_epoch)
         answer = leader.fetch_as_follower(context, request, Reading(ONE_MIB, min_one=True))
-        leader.on_fetched(context, request, answer, self.clock.now_ms)
+        leader.on_fetched(context, request, answer, self.clock.monotonic_ms())
         self.step(leader_id)
-        follower.on_answer(request, answer, self.clock.now_ms)
+        follower.on_answer(request, answer, self.clock.monotonic_ms())
         self.step(follower_id)
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import BrokerRegistration, PartitionState
-from replog.simulator.cluster.durability_budget import DurabilityBudget
+from replog.simulator.cluster.simulated_cluster import DurabilityBudget
 from replog.topic import TopicPartition
 
 TP = TopicPartition("t0", 0)

@@ -1,6 +1,6 @@
 """What clients wrote is the history that is judged."""
 
-from replog.chaos.notes import ACKNOWLEDGED, FAILED, LATEST, READ, SENT, Gathered, NoteWriter
+from replog.chaos.client import ACKNOWLEDGED, FAILED, LATEST, READ, SENT, Gathered, NoteWriter
 from replog.chaos.verdict import Episode, table
 from replog.simulator.checks.anomalies import find_anomalies
 from replog.simulator.history import Drained, Outcome
