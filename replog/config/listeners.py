@@ -72,12 +72,17 @@ def listeners_of(listeners: str, advertised: str, protocols: str, default: str) 
 
 
 def _listener(name: str, bind: str, public: str, known: dict[str, str], default: str) -> Listener:
+    check_reachable(bind, public)
+    own = name if name in PROTOCOLS else default
+    return Listener(name, bind, public, known.get(name, own))
+
+
+def check_reachable(bind: str, public: str) -> None:
+    """Raises ValueError for an address that nobody can connect to."""
     if not public and is_every_interface(bind):
         raise ValueError(f"listeners={bind} is no address that others can connect to; set advertised.listeners too")
     if public and is_every_interface(public):
         raise ValueError(f"advertised.listeners={public} is each host's own address; name this host as others know it")
-    own = name if name in PROTOCOLS else default
-    return Listener(name, bind, public, known.get(name, own))
 
 
 def parse_address(value: str) -> tuple[str, int]:

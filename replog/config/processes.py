@@ -11,7 +11,7 @@ from replog.common.acl import ANYBODY, is_principal
 from replog.config.listeners import (
     Listener,
     check_address,
-    is_every_interface,
+    check_reachable,
     listeners_of,
     named_addresses,
     protocol_map,
@@ -280,9 +280,6 @@ class ControllerConfig(ServerConfig):
         wanted = "metadata_log_dir" if self.metadata_store == "sqlite" else "metadata_etcd_endpoints"
         if wanted not in self.model_fields_set:
             raise ValueError(f"{wanted.replace('_', '.')} is missing: it says where the metadata store is")
-        advertised = self.advertised_listeners
-        if advertised and is_every_interface(advertised):
-            raise ValueError(
-                f"advertised.listeners={advertised} is each host's own address; name this host as others know it"
-            )
+        if self.advertised_listeners or self.metadata_store == "etcd":  # others find it by that address
+            check_reachable(self.listeners, self.advertised_listeners)
         return self

@@ -71,7 +71,10 @@ def alter_partition(
             error = ErrorCode.UNKNOWN_TOPIC_ID
         elif (error := refusal(state, proposal, image.brokers, image.broker_versions)) is ErrorCode.NONE:
             now = situation(image, rules, tp.topic, active)
-            accepted = resign(tp, state, now) if proposal.resigns else accept(state, proposal, now)
+            if proposal.resigns:
+                accepted = resign(tp, state, now)
+            else:  # the very same state if the proposal changes nothing (ISR-11); it may complete a move (CT-15)
+                accepted = change_isr(state, proposal.members, now, recovering=proposal.recovering)
             if isinstance(accepted, ErrorCode):
                 error = accepted
             else:
@@ -123,13 +126,6 @@ def refusal(
 def _eligible(broker: BrokerRegistration | None, broker_epoch: int) -> bool:
     """Registered, active, and still the process that the leader saw (ISR-14)."""
     return broker is not None and broker.active and broker_epoch == broker.broker_epoch
-
-
-def accept(state: PartitionState, proposal: Proposal, situation: Situation) -> PartitionState:
-    """The state after a good proposal; the very same state if the proposal changes nothing (ISR-11).
-
-    It may complete a reassignment. The sender may then lead no longer (CT-15)."""
-    return change_isr(state, proposal.members, situation, recovering=proposal.recovering)
 
 
 def candidates(state: PartitionState) -> tuple[int, ...]:

@@ -85,9 +85,8 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
 
 
 def _stopped_cleanly(known: BrokerRegistration, request: Registration) -> bool:
-    """Return True if the last process left its epoch and its incarnation id, which others do not know (ISR-18). One of
-    an earlier release left no id; its record does not say that it joined."""
-    is_it = is_same(known.incarnation_id, request.previous_incarnation_id) or not known.joined
+    """Return True if the last process left its epoch and its incarnation id, which others do not know (ISR-18)."""
+    is_it = is_same(known.incarnation_id, request.previous_incarnation_id)
     return is_it and request.previous_broker_epoch == known.broker_epoch
 
 
@@ -166,7 +165,7 @@ def never_joined(image: MetadataImage) -> list[BrokerRegistration]:
 
 
 def has_joined(image: MetadataImage, broker: BrokerRegistration) -> bool:
-    """A store of an earlier release does not say that a stopped broker has joined; its replicas show it."""
+    """A restored store does not know the brokers; their replicas show that they have joined."""
     return broker.joined or not broker.fenced or bool(image.index.on_broker(broker.broker_id))
 
 

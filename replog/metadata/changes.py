@@ -27,7 +27,7 @@ class Change(NamedTuple):
     """A new value of one thing, or its deletion. `key` names it in stores and on the wire.
 
     A topic that is deleted takes its partitions along, as with Kafka's RemoveTopicRecord: there are no deletions of
-    partitions. (Earlier releases wrote one of each before the topic's. They are ignored.)"""
+    partitions."""
 
     kind: Kind
     name: Any  # None where there is only one of the kind

@@ -4,7 +4,7 @@
 |---|---|
 | the process; start and stop in order | `process.py`, `broker.py` |
 | where it listens, and what is served there | `listening.py` |
-| its settings, metadata and clocks, and the counts of its traffic | `context.py`, `traffic.py` |
+| its settings, metadata and clocks, and the counts of its traffic | `context.py` |
 | its metrics for Prometheus | `metrics.py` |
 | its identity for the controller | `identity.py` |
 | the link to the controller: registration, metadata, changes of roles, ISR proposals (ISR-8) | `control/` |

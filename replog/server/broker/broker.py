@@ -36,7 +36,7 @@ from replog.rpc.v1 import metadata_pb2
 from replog.server.broker.cleaning.log_cleaner import CleaningWorker, LogCleaner
 from replog.server.broker.clients.log_service import LogService
 from replog.server.broker.clients.quotas import ClientQuotas
-from replog.server.broker.context import BrokerContext
+from replog.server.broker.context import RECOVERY, BrokerContext
 from replog.server.broker.control.controller_link import ControllerLink
 from replog.server.broker.control.isr_proposals import AlterPartitionSender
 from replog.server.broker.control.lifecycle import BrokerLifecycle, BrokerState
@@ -60,7 +60,6 @@ from replog.server.broker.replicas.look_ups import LookUps
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.broker.replication.replica_fetcher import FetcherManager, ReplicaFetcher
 from replog.server.broker.replication.replica_service import ReplicaService
-from replog.server.broker.traffic import RECOVERY
 from replog.server.clock import Clock
 from replog.server.logging import log_each
 from replog.server.metrics.process import Room

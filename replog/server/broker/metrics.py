@@ -15,10 +15,10 @@ from replog.config.properties import MAX_LONG
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.files.open_files import OPEN_FILES
 from replog.metadata.values import PartitionState, out_of_sync
+from replog.server.broker.context import DAMAGE, Traffic
 from replog.server.broker.control.lifecycle import BrokerState
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.traffic import DAMAGE, Traffic
 from replog.server.metrics.families import gauges, labelled, shown
 from replog.server.work import in_slices
 

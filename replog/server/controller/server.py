@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import structlog
@@ -50,8 +50,8 @@ class ControllerServer:
     ) -> None:
         """With an `election`, the store is an `EtcdStore` that other controllers use, too."""
         self._new_controller = partial(ActiveController, config, store, transport, clock, rng, election)
-        self.controller = self._new_controller()
         self._config = config
+        self._begin_term()
         self._store = store
         self._room = Room()
         self.address = ""
@@ -60,8 +60,18 @@ class ControllerServer:
         self._running: asyncio.Task[None] | None = None
         self._failed = 0  # calls to etcd that failed in a row
         self._server = transport.listen(config.listeners)
-        handlers = OfOneTerm(config, lambda: self.controller)
+        handlers = SimpleNamespace(**{name: partial(self._handle, name) for name in methods.Controller})
         self._server.add(methods.CONTROLLER, handlers, lambda *denial: self.controller.audit.denied(*denial))
+
+    def _begin_term(self) -> None:
+        self.controller = self._new_controller()
+        self._authorizer = Authorizer(self._config, self.controller.state.image.acls, self.controller.audit)
+        self._handlers = guarded(methods.CONTROLLER, ControllerService(self.controller), self._authorizer)
+
+    def _handle(self, name: str, request: Any) -> Any:
+        """Give a call to the controller of this term, even if the term ends meanwhile."""
+        self.controller.check_active()  # the ACLs of one that does not decide may be old
+        return getattr(self._handlers, name)(request)
 
     @property
     def decides(self) -> bool:
@@ -71,12 +81,10 @@ class ControllerServer:
     async def metrics(self, asks: Peer) -> list[Metric]:
         """Return metrics for `/metrics`. Raises CLUSTER_AUTHORIZATION_FAILED if the peer may not describe the
         cluster."""
-        controller = self.controller
-        authorizer = Authorizer(self._config, controller.state.image.acls, controller.audit)
-        authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
+        self._authorizer.check_cluster(asks, Operation.DESCRIBE, "/metrics")
         at_home = self._config.metadata_store == "sqlite"
         return [
-            *await controller_metrics(controller),
+            *await controller_metrics(self.controller),
             *await self._room.families([self._config.metadata_log_dir] if at_home else []),
         ]
 
@@ -194,30 +202,5 @@ class ControllerServer:
     async def _next_term(self) -> None:
         before = self.controller
         await before.stop()
-        self.controller = self._new_controller()
+        self._begin_term()
         self.controller.is_behind, self.controller.tally = before.is_behind, before.tally
-
-
-class OfOneTerm:
-    """Gives each call to the controller of the term in which it came, even if the term ends meanwhile."""
-
-    def __init__(self, config: ControllerConfig, current: Callable[[], ActiveController]) -> None:
-        self._config = config
-        self._current = current
-        self._of: ActiveController | None = None
-        self._handlers: object = None
-
-    def __getattr__(self, name: str) -> Callable[[Any], Any]:
-        if name not in methods.Controller:
-            raise AttributeError(name)
-
-        def handle(request: Any) -> Any:
-            controller = self._current()
-            controller.check_active()  # the ACLs of one that does not decide may be old
-            if controller is not self._of:
-                authorizer = Authorizer(self._config, controller.state.image.acls, controller.audit)
-                service = ControllerService(controller)
-                self._of, self._handlers = controller, guarded(methods.CONTROLLER, service, authorizer)
-            return getattr(self._handlers, name)(request)
-
-        return handle

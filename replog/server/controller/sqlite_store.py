@@ -93,7 +93,7 @@ class SqliteStore:
         (verdict,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
             raise self._error(f"is damaged ({verdict}); {_RESTORE}")
-        if file_format > 1 and in_wal_mode and lacks_wal:
+        if in_wal_mode and lacks_wal:
             raise self._error(
                 f"was copied from an open store without {DATABASE_NAME}{WAL_SUFFIX}, which has the newest; copy "
                 f"both, or use `replog controller backup`. (If it is no copy, make an empty file of that name.)"

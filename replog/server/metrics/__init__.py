@@ -6,5 +6,5 @@
 | metrics of every process: the event loop, memory, disks, certificates | `process.py` |
 | the HTTP server that answers `/metrics` | `endpoint.py` |
 
-A broker's counters are in `replog/server/broker/traffic.py`, its metrics in `replog/server/broker/metrics.py`,
+A broker's counters are in `replog/server/broker/context.py`, its metrics in `replog/server/broker/metrics.py`,
 a controller's in `replog/server/controller/metrics.py`."""

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from replog.controller.alter_partition import INTERVAL_MS, Proposal, Resignations, Verdict, accept, refusal
-from replog.controller.elections import Situation
+from replog.controller.alter_partition import INTERVAL_MS, Proposal, Resignations, Verdict, refusal
+from replog.controller.elections import Situation, change_isr
 from replog.errors import ErrorCode
 from replog.metadata.values import BrokerRegistration, PartitionState
 from replog.rpc import methods
@@ -84,14 +84,14 @@ def test_the_first_row_that_matches_wins_so_a_stale_sender_never_reaches_the_mem
 
 
 def test_an_accepted_change_raises_the_partition_epoch_and_not_the_leader_epoch():
-    after = accept(STATE, GOOD, Situation(frozenset(ALL), 2))
+    after = change_isr(STATE, GOOD.members, Situation(frozenset(ALL), 2), recovering=GOOD.recovering)
     assert after == replace(STATE, isr=ALL, partition_epoch=10)
 
 
 def test_isr_11_a_proposal_that_says_nothing_new_writes_nothing():
     """ISR-11."""
     same = replace(GOOD, isr=((12, 120), (11, 110)))
-    assert accept(STATE, same, Situation(frozenset(ALL), 2)) is STATE
+    assert change_isr(STATE, same.members, Situation(frozenset(ALL), 2), recovering=same.recovering) is STATE
 
 
 def test_st_15_the_leader_reports_recovered_with_its_next_change():
@@ -101,7 +101,7 @@ def test_st_15_the_leader_reports_recovered_with_its_next_change():
     assert refusal(recovering, still, BROKERS, SINCE) is ErrorCode.INVALID_REQUEST
     done = replace(still, recovering=False)
     assert refusal(recovering, done, BROKERS, SINCE) is ErrorCode.NONE
-    after = accept(recovering, done, Situation(frozenset(ALL), 2))
+    after = change_isr(recovering, done.members, Situation(frozenset(ALL), 2), recovering=done.recovering)
     assert (after.isr, after.recovering) == ((11, 12), False)
 
 

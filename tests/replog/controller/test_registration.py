@@ -1,7 +1,5 @@
 """Registrations; those that nobody uses get no replicas, stand in nobody's way, and go (D43)."""
 
-from dataclasses import replace
-
 import pytest
 
 from replog.controller.configs import ConfigChange
@@ -136,15 +134,6 @@ def test_isr_18_who_knows_the_epoch_of_a_clean_stop_but_not_its_incarnation_prov
     three.expire(13)
     three.register(13, proof=proof)
     assert (three.partition().isr, three.partition().elr) == ((11,), ())
-
-
-def test_isr_18_a_clean_stop_of_an_earlier_release_is_believed_by_its_epoch(three):
-    """ISR-18: its record does not say that the broker has joined."""
-    three.expire(12)
-    three.expire(13)
-    three.image.brokers[13] = replace(three.image.brokers[13], joined=False)
-    three.register(13, proof=b"")
-    assert three.partition().elr == (13,)
 
 
 def test_ct_4_the_registration_is_the_last_record_so_who_applied_it_knows_what_the_restart_changed(three):

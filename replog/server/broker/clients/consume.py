@@ -6,9 +6,9 @@ from leader.consumer_session import ConsumerSession
 from replog.errors import ErrorCode
 from replog.log.fetch import SessionRequest, SessionRow, size_of
 from replog.server.authorizer import Permits
+from replog.server.broker.context import CONSUMER
 from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.traffic import CONSUMER
 from replog.server.work import in_slices
 
 COLD_WAIT_MS = 10_000  # a single call waits for cold reads: without a session, every call would find nothing

@@ -16,8 +16,8 @@ from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
 from replog.server.authorizer import Permits, refused_topic
 from replog.server.broker.clients.quotas import QuotaThrottle
+from replog.server.broker.context import PRODUCE
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.traffic import PRODUCE
 from replog.topic import TopicPartition
 
 VALID_ACKS = (-1, 0, 1)

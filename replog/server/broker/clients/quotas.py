@@ -6,7 +6,7 @@ then not read until the average is back at the rate (KIP-219). The wait is bound
 import asyncio
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replog.config.processes import DEFAULT_USER, ClientQuota
 from replog.config.properties import number_in
@@ -74,11 +74,11 @@ class QuotaThrottle:
         )
 
 
+@dataclass(eq=False, slots=True)
 class ClientQuotas:
-    def __init__(self, quotas: Mapping[str, Mapping[str, str]], clock: Clock) -> None:
-        self._quotas = quotas
-        self._clock = clock
-        self._throttles: dict[tuple[str, str], QuotaThrottle] = {}
+    _quotas: Mapping[str, Mapping[str, str]]
+    _clock: Clock
+    _throttles: dict[tuple[str, str], QuotaThrottle] = field(default_factory=dict)
 
     def of(self, asks: Peer, kind: str) -> QuotaThrottle:
         key = asks.principal, kind

@@ -19,9 +19,9 @@ from replog.log.errors import LogStorageError, TooManyOpenFiles, storage_errors
 from replog.log.files.cold import NOTHING, ByteRange, ColdRead
 from replog.log.files.opening import bring
 from replog.log.log import Log
+from replog.server.broker.context import MOVE
 from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.traffic import MOVE
 from replog.server.work import in_thread
 from replog.topic import TopicPartition
 

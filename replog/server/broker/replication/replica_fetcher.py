@@ -20,10 +20,9 @@ from replog.rpc.codec import WithRecords
 from replog.rpc.tasks import end
 from replog.rpc.transport import Channel, Stream
 from replog.rpc.v1 import replica_pb2 as pb
-from replog.server.broker.context import BrokerContext
+from replog.server.broker.context import REPLICATION, BrokerContext
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
-from replog.server.broker.traffic import REPLICATION
 from replog.server.clock import DeadlineTimer
 from replog.server.logging import log_each
 from replog.topic import TopicPartition

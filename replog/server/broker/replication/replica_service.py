@@ -12,8 +12,8 @@ from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import replica_pb2 as pb
+from replog.server.broker.context import FOLLOWER
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.broker.traffic import FOLLOWER
 from replog.server.clock import DeadlineTimer
 from replog.topic import TopicPartition
 

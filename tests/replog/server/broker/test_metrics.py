@@ -11,7 +11,7 @@ from replog.errors import ErrorCode
 from replog.log.errors import LogStorageError
 from replog.metadata.values import StandingAudit
 from replog.rpc.peer import anonymous
-from replog.server.broker.traffic import DAMAGE
+from replog.server.broker.context import DAMAGE
 from replog.server.controller.metrics import controller_metrics
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip

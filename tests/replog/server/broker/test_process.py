@@ -1,12 +1,27 @@
-"""What a container allows, and what a broker makes of it."""
+"""What a container allows, and what a broker makes of it; a broker that is told to stop before it serves, or that has
+heard no controller yet."""
+
+import asyncio
+import os
+import threading
 
 import pytest
 from structlog.testing import capture_logs
 
+from replog.client import Producer
 from replog.config.processes import BrokerConfig
+from replog.errors import ErrorCode, ReplogError
+from replog.log.directories.log_directory import LogDirectory
+from replog.log.errors import LogStorageError
+from replog.log.files.names import SNAPSHOT_SUFFIX, segment_file_name
 from replog.log.files.open_files import OPEN_FILES, OpenFiles
-from replog.rpc import limits
+from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT
+from replog.rpc import limits, methods
+from replog.rpc.v1 import log_pb2
+from replog.server.broker.broker import CONTROLLED_SHUTDOWN_TIMEOUT_S
 from replog.server.broker.process import BASE_BYTES, fitted, memory_limits
+from replog.topic import TopicPartition
+from tests.replog.server.broker.conftest import batch, eventually
 
 MIB = 1 << 20
 
@@ -63,3 +78,73 @@ def test_budgets_that_do_not_fit_are_made_smaller_with_one_warning(config, mib):
     least = 4 * MIB + 2 * limits.MAX_REQUEST_BYTES
     assert together <= max(mib * MIB - BASE_BYTES, least) + 2 * limits.MAX_REQUEST_BYTES
     assert limits.MAX_UNREAD_BYTES >= 2 * limits.MAX_REQUEST_BYTES, "one message must be able to come"
+
+
+async def test_a_start_that_is_called_off_holds_its_directory_until_the_recovery_in_the_thread_is_through(
+    cluster, monkeypatch
+):
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow_load(*_: object) -> None:
+        begun.set()
+        may_end.wait(60)
+
+    monkeypatch.setattr(LogDirectory, "load", slow_load)
+    broker = cluster.new_broker(1)
+    (directory,) = broker.config.log_dirs
+    starting = asyncio.create_task(broker.start())
+    await eventually(begun.is_set)
+    starting.cancel()
+    await asyncio.sleep(0.2)
+    try:
+        with pytest.raises(LogStorageError, match="in use"):
+            LogDirectory(directory, cluster_id="", node_id=1, randbytes=os.urandom)
+    finally:
+        may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    cluster_id = cluster.controller.state.image.cluster_id
+    LogDirectory(directory, cluster_id=cluster_id, node_id=1, randbytes=os.urandom).abandon()
+
+
+async def test_a_broker_whose_id_was_taken_over_does_not_wait_for_leave_to_stop(cluster):
+    """STALE_BROKER_EPOCH during the controlled shutdown: no heartbeat will ever bring the answer."""
+    broker = await cluster.start_broker(1)
+    broker._identity.broker_epoch -= 1
+    async with asyncio.timeout(CONTROLLED_SHUTDOWN_TIMEOUT_S - 5):
+        await cluster.stop_broker(1)
+    assert broker.failed
+    assert not (broker.config.log_dirs[0] / ".kafka_cleanshutdown").exists()
+
+
+async def test_a_log_that_cannot_be_closed_does_not_keep_the_others_from_it(cluster):
+    """FN-3. Logs are closed in a thread: a disk error is handled on the loop."""
+    broker = await cluster.start_broker(1)
+    for topic in ("t", "u"):
+        await cluster.create_topic(topic, replication_factor=1)
+        await cluster.produce(TopicPartition(topic, 0), batch(b"x"))
+    log = cluster.log(1, TopicPartition("t", 0))
+    (log.directory / segment_file_name(log.log_end_offset, SNAPSHOT_SUFFIX)).mkdir()
+    with pytest.raises(LogStorageError, match=SNAPSHOT_SUFFIX):
+        await cluster.stop_broker(1)
+    assert broker.failed
+    assert "u 0 1" in (cluster.directory / "broker-1" / RECOVERY_POINT_CHECKPOINT).read_text()
+
+
+async def test_a_broker_that_has_heard_no_controller_yet_sends_clients_to_others(cluster):
+    """It would deny every topic, and clients that asked it would ask nobody else until it knew better."""
+    serving = await cluster.begin(1)
+    early = cluster.new_broker(2, controller_listener="127.0.0.1:1")
+    starting = asyncio.create_task(early.start())
+    try:
+        await eventually(lambda: bool(early.address))
+        with pytest.raises(ReplogError, match="broker 2 is starting") as caught:
+            await cluster.channel(early.address).call(
+                methods.Log["get_metadata"], log_pb2.GetMetadataRequest(topics=["t"]), 5
+            )
+        assert caught.value.code is ErrorCode.BROKER_NOT_AVAILABLE
+        async with Producer([early.address, serving.address], max_block_ms=5000) as producer:
+            assert (await (await producer.send("t", b"x"))).offset == 0
+    finally:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)

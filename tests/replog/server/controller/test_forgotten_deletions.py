@@ -1,12 +1,5 @@
 """Deletions are sent to watchers that may not know them, and then forgotten; on a real store."""
 
-from replog.metadata.changes import Change
-from replog.metadata.records import record_of
-from replog.metadata.values import PartitionState, Topic
-from replog.rpc.v1.metadata_pb2 import MetadataRecord
-from replog.server.controller.sqlite_store import create_store
-from replog.topic import TopicPartition
-
 
 def values(delta):
     return [(record.key, record.WhichOneof("value")) for record in delta.records]
@@ -80,25 +73,3 @@ async def test_nothing_of_a_deleted_topics_partitions_is_stored_or_sent(running)
         assert list(map(str, r.image.partitions)) == ["t2-0"]
         async with r.watch(seen) as next_delta:
             assert values(await next_delta()) == [("topic/t", None), ("lineage", "lineage")]
-
-
-async def test_the_deletions_of_partitions_that_earlier_releases_stored_are_forgotten_like_others(running, tmp_path):
-    """Topic t was deleted, and again, which was created again with fewer partitions."""
-    state = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
-    written = [
-        record_of(Change("cluster", None, "c" * 22, version=1)),
-        MetadataRecord(key="partition/t/0", version=2),
-        MetadataRecord(key="topic/t", version=3),
-        MetadataRecord(key="partition/again/1", version=4),
-        record_of(Change("topic", "again", Topic("again", b"2" * 16), version=5)),
-        record_of(Change("partition", TopicPartition("again", 0), state, b"2" * 16, version=6)),
-    ]
-    create_store(tmp_path, written)
-    async with running() as r:
-        assert list(map(str, r.image.partitions)) == ["again-0"]
-        await r.start_brokers(1)
-        await r.delete("again")
-        assert await collected(r) == 4
-        assert sorted(record.key for record in r.store.load()) == ["broker/1", "cluster", "collected", "lineage"]
-        kept = [record.key for record in r.controller.records.since(0)[0]]
-        assert kept == ["cluster", "lineage", "broker/1", "collected"]

@@ -30,10 +30,6 @@ def reopened(store):
     return SqliteStore(store.path.parent)
 
 
-def test_a_new_store_is_empty_at_version_0(store):
-    assert store.load() == []
-
-
 def test_a_commit_is_all_or_nothing_and_a_full_disk_leaves_the_version_as_it_was(store, refused):
     store.commit(0, records("c"))
     store._db.execute("PRAGMA max_page_count = 8")  # a real SQLITE_FULL
@@ -276,16 +272,6 @@ def test_a_copy_of_an_open_store_without_its_newest_changes_is_refused(store, tm
     store.close()
     with closing(SqliteStore(copied(store, tmp_path / "closed", ""))) as alone:
         assert len(alone.load()) == 3
-
-
-def test_a_store_of_an_earlier_release_that_was_closed_in_wal_mode_is_opened(tmp_path):
-    create_store(tmp_path, records("c"))
-    with sqlite3.connect(tmp_path / "metadata.sqlite") as earlier:
-        earlier.execute("PRAGMA user_version = 1")
-        earlier.execute("PRAGMA journal_mode = WAL")
-    earlier.close()
-    with closing(SqliteStore(tmp_path)) as store:
-        assert [record.key for record in store.load()] == ["cluster"]
 
 
 def test_a_store_closed_while_somebody_reads_it_is_whole_when_it_is_opened_again(store):
