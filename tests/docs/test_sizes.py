@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_789,
 }
 FILES = 472
-TESTS = 69_656
+TESTS = 69_401
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

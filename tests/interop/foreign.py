@@ -1,4 +1,4 @@
-"""Clients in other languages, built once, of the packages that their lock files name."""
+"""Programs in Go, built once, of the packages that their lock files name."""
 
 import functools
 import hashlib
@@ -16,7 +16,6 @@ from tests.interop.kafka import cache_directory
 
 _SOURCES = Path(__file__).with_name("clients")
 _BUILD_TIMEOUT_S = 240
-GO_PLACES = "/usr/local/go/bin"
 
 
 class NoToolchain(Exception):
@@ -25,27 +24,21 @@ class NoToolchain(Exception):
 
 def go_client() -> list[str]:
     """The command that starts it. Raises NoToolchain."""
-    go = _found("go", GO_PLACES)
+    go = _go()
     return [str(_built("go", functools.partial(_build_go, go)) / "client")]
-
-
-def node_client() -> list[str]:
-    """The command that starts it. Raises NoToolchain."""
-    node, npm = _found("node"), _found("npm")
-    return [node, str(_built("node", functools.partial(_build_node, npm)) / "client.js")]
 
 
 def h2spec() -> str:
     """The program, which asks a server for what HTTP/2 says. Raises NoToolchain."""
-    go = _found("go", GO_PLACES)
+    go = _go()
     program = "github.com/summerwind/h2spec/cmd/h2spec"
     return str(_built("h2spec", lambda work: _run(work, go, "build", "-o", "h2spec", program)) / "h2spec")
 
 
-def _found(program: str, *places: str) -> str:
-    path = shutil.which(program) or shutil.which(program, path=":".join(places))
+def _go() -> str:
+    path = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if path is None:
-        raise NoToolchain(f"{program} is not on PATH: install it to test with a client that needs it")
+        raise NoToolchain("go is not on PATH: install it to test with a client that needs it")
     return path
 
 
@@ -95,8 +88,3 @@ def _build_go(go: str, work: Path) -> None:
     contracts = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
     _run(work, sys.executable, "-m", grpc_tools.protoc.__name__, f"-I{PROTO}", *arguments, *contracts)
     _run(work, go, "build", "-o", "client", ".")
-
-
-def _build_node(npm: str, work: Path) -> None:
-    _run(work, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent")
-    shutil.copytree(PROTO, work / "proto")
