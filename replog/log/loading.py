@@ -22,8 +22,6 @@ Report = Callable[[str], None]
 
 
 class LoadedLog(NamedTuple):
-    """A log's parts, as read from the files."""
-
     segments: Segments
     epochs: LeaderEpochCache
     producers: ProducerStateManager

@@ -76,7 +76,6 @@ class Segment:
 
     @property
     def path(self) -> Path:
-        """The `.log` file's path."""
         return Path(self.file.path)
 
     @property
@@ -285,7 +284,6 @@ class Segment:
         return None
 
     def last_below(self, offset: int) -> BatchHeader | None:
-        """Find the last batch that begins below `offset`."""
         last = None
         for _, header in self._batches_near(offset - 1):
             if header.base_offset >= offset:

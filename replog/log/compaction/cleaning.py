@@ -62,35 +62,31 @@ class Cleanable(NamedTuple):
 def find_cleanable(log: Log, checkpoint: int | None, now_ms: int | None) -> Cleanable:
     """Return the parts. `checkpoint` is where the last cleaning ended; one that is missing or outside of the log counts
     as log start. Without `now_ms` no lag is over."""
-    with log.work:
-        return _parts(log, log.segments, checkpoint, now_ms)
-
-
-def _parts(log: Log, segments: Sequence[Segment], checkpoint: int | None, now_ms: int | None) -> Cleanable:
-    config, log_start_offset = log.config, log.log_start_offset
+    segments, config, log_start_offset = log.segments, log.config, log.log_start_offset
     known = checkpoint is not None and log_start_offset <= checkpoint <= log.log_end_offset
     first_dirty = checkpoint if known and checkpoint is not None else log_start_offset
     active = segments[-1]
     ends = [segment.base_offset for segment in segments[1:]]  # the ends of the sealed ones
     sealed = list(zip(segments, ends, strict=False))
     dirty = [(segment, end) for segment, end in sealed if end > first_dirty]
-    bound = min(log.last_stable_offset, active.base_offset)
-    if config.min_compaction_lag_ms > 0:
-        least = config.min_compaction_lag_ms
-        young = (s.base_offset for s, _ in dirty if now_ms is None or s.age_ms(s.max_timestamp, now_ms) < least)
-        bound = min([bound, *young])
-    cleanable = [(segment, end) for segment, end in dirty if end <= bound]
-    return Cleanable(
-        first_dirty,
-        cleanable[-1][1] if cleanable else first_dirty,
-        sum(segment.size for segment, _ in sealed if segment.base_offset < first_dirty),
-        sum(segment.size for segment, _ in cleanable),
-        now_ms is not None
-        and any(
-            s.first_timestamp >= 0 and s.age_ms(s.first_timestamp, now_ms) > config.max_compaction_lag_ms
-            for s, _ in cleanable
-        ),
-    )
+    with log.work:
+        bound = min(log.last_stable_offset, active.base_offset)
+        if config.min_compaction_lag_ms > 0:
+            least = config.min_compaction_lag_ms
+            young = (s.base_offset for s, _ in dirty if now_ms is None or s.age_ms(s.max_timestamp, now_ms) < least)
+            bound = min([bound, *young])
+        cleanable = [(segment, end) for segment, end in dirty if end <= bound]
+        return Cleanable(
+            first_dirty,
+            cleanable[-1][1] if cleanable else first_dirty,
+            sum(segment.size for segment, _ in sealed if segment.base_offset < first_dirty),
+            sum(segment.size for segment, _ in cleanable),
+            now_ms is not None
+            and any(
+                s.first_timestamp >= 0 and s.age_ms(s.first_timestamp, now_ms) > config.max_compaction_lag_ms
+                for s, _ in cleanable
+            ),
+        )
 
 
 class SourceSegment(NamedTuple):
@@ -104,11 +100,6 @@ class SourceSegment(NamedTuple):
     time_index_size: int
 
 
-class TransactionIndexFile(NamedTuple):
-    path: Path
-    base_offset: int
-
-
 @dataclass(frozen=True, slots=True)
 class CleanTask:
     """The segments to clean, and the state of the log to clean them by."""
@@ -116,7 +107,7 @@ class CleanTask:
     directory: Path
     config: TopicConfig
     sources: tuple[SourceSegment, ...]  # below the first uncleanable offset, oldest first
-    transaction_indexes: tuple[TransactionIndexFile, ...]  # only files with entries, of all segments, oldest first
+    transaction_indexes: tuple[tuple[Path, int], ...]  # and base offsets, of all segments with entries, oldest first
     producers: Mapping[int, ProducerEnd]
     first_dirty: int
     first_uncleanable: int
@@ -145,11 +136,7 @@ class CleanTask:
             log.directory,
             log.config,
             tuple(sources),
-            tuple(
-                TransactionIndexFile(s.transaction_index.path, s.base_offset)
-                for s in segments
-                if s.transaction_index.count
-            ),
+            tuple((s.transaction_index.path, s.base_offset) for s in segments if s.transaction_index.count),
             {entry.producer_id: ProducerEnd(entry.last_offset, entry.epoch) for entry in producers.snapshot_entries()},
             cleanable.first_dirty,
             cleanable.first_uncleanable,

@@ -91,7 +91,6 @@ class EntryFile:
         self.file.create()
 
     def entry(self, slot: int) -> tuple[int, ...]:
-        """Return the fields as stored."""
         return self.layout.unpack(self._read(slot, slot + 1))
 
     def _last_entry(self) -> tuple[int, ...]:
