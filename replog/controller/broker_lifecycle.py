@@ -1,6 +1,5 @@
 """A heartbeat's effect on its broker (CT-4, CT-5), and which brokers have a session (CT-6). Pure."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -113,10 +112,6 @@ class BrokerSessions:
         for session in self._sessions.values():
             session.expires_ms += late_ms
         return late_ms
-
-    def applied_by_all(self, broker_ids: Iterable[int]) -> int:
-        """Return the newest version that all of them have applied; 0 if there are no brokers."""
-        return min(map(self.applied_version, broker_ids), default=0)
 
     def applied_version(self, broker_id: int) -> int:
         session = self._sessions.get(broker_id)

@@ -213,7 +213,7 @@ class ClusterState:
 
         A fenced broker or another watcher that knows only older metadata gets everything again."""
         unfenced = [broker.broker_id for broker in self.image.brokers.values() if not broker.fenced]
-        deletions = self._tombstones.up_to(self.sessions.applied_by_all(unfenced), limit)
+        deletions = self._tombstones.up_to(min(map(self.sessions.applied_version, unfenced), default=0), limit)
         changes = [Change("collected", None, max(deletions.values()))] if deletions else []
         return Decision(changes, len(deletions))
 
@@ -299,19 +299,16 @@ class ClusterState:
         return alter_partition(self.image, self._rules, self._registered(sender), proposals, resign)
 
     def create_topic(self, request: topics.NewTopic) -> Decision[topics.CreatedTopic]:
-        """Raises as `topics.create_topic`, and UNSUPPORTED_VERSION (CT-18, CT-20)."""
         self._check_known(request.configs)
         return topics.create_topic(self.image, self._config, request, self._rng)
 
     def create_partitions(self, request: topics.NewPartitions) -> Decision[int]:
-        """Raises as `topics.create_partitions` (CT-18, CT-20)."""
         return topics.create_partitions(self.image, request, self._rng)
 
     def delete_topic(self, name: str, topic_id: bytes = b"") -> Decision[int]:
         return topics.delete_topic(self.image, name, topic_id)
 
     def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
-        """Raises as `configs.alter_topic_configs`, and UNSUPPORTED_VERSION."""
         self._check_known(change.set)
         return configs.alter_topic_configs(self.image, self._rules, name, change)
 
@@ -333,17 +330,14 @@ class ClusterState:
         return audits.report_audit(self.image, audit)
 
     def create_acls(self, wanted: Sequence[Acl]) -> Decision[acls.AlteredAcls]:
-        """Raises as `acls.create_acls`, and SECURITY_DISABLED."""
         self._check_authorizer()
         return acls.create_acls(self.image, wanted, self._rng)
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> Decision[acls.AlteredAcls]:
-        """Raises as `acls.delete_acls`, and SECURITY_DISABLED."""
         self._check_authorizer()
         return acls.delete_acls(self.image, filters)
 
     def describe_acls(self, wanted: AclFilter) -> list[Acl]:
-        """Raises SECURITY_DISABLED."""
         self._check_authorizer()
         return acls.describe_acls(self.image, wanted)
 

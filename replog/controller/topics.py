@@ -203,7 +203,6 @@ def _partitions(
 
 
 def _made_by(topic: Topic, topic_id: bytes) -> bool:
-    """Return True if the request with this id made the topic."""
     return bool(topic_id) and topic.topic_id[:REQUEST_BYTES] == topic_id[:REQUEST_BYTES]
 
 

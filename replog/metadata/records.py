@@ -1,6 +1,7 @@
 """Turns changes into records, for the wire and the controller's store, and back."""
 
 from collections.abc import Iterable
+from enum import Enum
 from sys import intern
 from typing import Any
 
@@ -218,15 +219,8 @@ def acl_filter_of(message: controller_pb2.AclBindingFilter) -> AclFilter:
 
 
 def _fields(acl: Acl | AclFilter) -> dict[str, Any]:
-    return {
-        "resource_type": acl.resource_type.value,
-        "resource_name": acl.resource_name,
-        "pattern_type": acl.pattern_type.value,
-        "principal": acl.principal,
-        "host": acl.host,
-        "operation": acl.operation.value,
-        "permission_type": acl.permission.value,
-    }
+    values = (word.value if isinstance(word, Enum) else word for word in acl)
+    return dict(zip((*Acl._fields[:-1], "permission_type"), values, strict=True))
 
 
 def position_from_message(message: pb.MetadataPosition) -> Position:

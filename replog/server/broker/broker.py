@@ -198,7 +198,7 @@ class Broker:
             self._backoff(),
         )
         self.context.throttle.is_urgent = lambda: self._watch.has_news or roles.waiting > 0  # they may say who leads
-        self.inspection.serve(logs)
+        self.inspection.logs = logs
         flusher = LogFlusher(self.manager, logs, self._fetchers)
         self._spawn(flusher.run())
         self._spawn(self.manager.sessions.cold_reads.run(directory.path for directory in logs.directories))
@@ -206,7 +206,7 @@ class Broker:
         self._spawn(roles.make_coming())
         self._spawn(roles.retry())
         moves = ReplicaMoves(self.manager, logs, flusher)
-        self._log_dirs.serve(logs, moves)
+        self._log_dirs.logs, self._log_dirs.moves = logs, moves
         self.replicas.started = True
         self._spawn(self._alter_partition.run(self.manager.on_alter_partition_result))
         self._spawn(Housekeeping(self.manager, logs, flusher).run())
@@ -381,7 +381,6 @@ class Broker:
 
     @property
     def address(self) -> str:
-        """The address at which it listens for other brokers."""
         return next(iter(self._listening.bound.values()), "")
 
     @property

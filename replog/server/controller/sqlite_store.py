@@ -53,7 +53,12 @@ class SqliteStore:
         Raises KAFKA_STORAGE_ERROR if there is none, if it is in use, damaged, not a metadata store, a copy that lacks
         its newest changes, or cannot be written."""
         self.path = directory / DATABASE_NAME
-        self._check_there()
+        if not self.path.exists():
+            raise self._error(
+                "is not there. If its volume is not mounted, or metadata.log.dir is wrong, mend that; if the store is "
+                "lost, restore a copy (replog controller restore --help). Only a new cluster begins with: "
+                "replog controller format"
+            )
         uri = f"{self.path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
         with ExitStack() as undo, self._explained("open"):
             self._lock = undo.enter_context(_lock(directory)) if not read_only else None
@@ -63,14 +68,6 @@ class SqliteStore:
             if not read_only:
                 self._prepare()
             undo.pop_all()
-
-    def _check_there(self) -> None:
-        if not self.path.exists():
-            raise self._error(
-                "is not there. If its volume is not mounted, or metadata.log.dir is wrong, mend that; if the store is "
-                "lost, restore a copy (replog controller restore --help). Only a new cluster begins with: "
-                "replog controller format"
-            )
 
     def _check_sound(self) -> None:
         wal = self.path.with_name(DATABASE_NAME + WAL_SUFFIX)

@@ -3,7 +3,7 @@
 The work of every second looks only at logs that have changed, and at those with something due."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -180,18 +180,24 @@ class Housekeeping:
         due are not looked at again."""
         now_ms = self._context.clock.monotonic_ms()
         self._expired += self._logs.take_expired(now_ms)
-        async for tp, log in in_slices(list(self._restless)):
-            self._expired += log.deleted.take_expired(now_ms, log.config.file_delete_delay_ms)
-            if not _has_something_due(log):
-                self._restless.pop((tp, log), None)
+        async for tp, each in in_slices(list(self._restless)):
+            self._expired += each.deleted.take_expired(now_ms, each.config.file_delete_delay_ms)
+            if not _has_something_due(each):
+                self._restless.pop((tp, each), None)
         self._expired += [path for path, (_, due_ms) in self._stuck.items() if due_ms <= now_ms]
         firsts = range(0, len(self._expired), REMOVED)
         async for _ in self._context.throttle.in_slices(firsts):
             left, links = dict[Path, str](), dict[Path, str]()
             tried = self._expired[:REMOVED]
             await in_thread(partial(remove, tried, left, links))
+            for path in tried:
+                tries, _ = self._stuck.pop(path, (0, 0))
+                if path in left:  # it is tried again later and later (D57)
+                    self._stuck[path] = tries + 1, now_ms + min(FIRST_MS << min(tries, 20), LAST_MS)
+            stuck = [{"path": str(path), "reason": reason} for path, reason in left.items()]
+            log_each(log.warning, "cannot be deleted, to be tried again", stuck)
             gone = [{"path": str(path), "target": target} for path, target in links.items() if path not in left]
-            self._note_stuck(tried, left, gone, now_ms)
+            log_each(log.warning, "a link is deleted, and what it points to stays", gone)
             del self._expired[:REMOVED]  # not earlier: they must be tried again if `remove` had no descriptors
         self._context.traffic.undeleted = len(self._stuck)
 
@@ -202,18 +208,6 @@ class Housekeeping:
         traffic, now_s = self._context.traffic, self._context.clock.wall_ms() / 1000
         traffic.strays = {path: len(since) for path, since in strays.items()}
         traffic.oldest_stray_s = 0.0 if oldest is None else max(0.0, now_s - oldest)
-
-    def _note_stuck(
-        self, tried: Sequence[Path], left: Mapping[Path, str], links: Sequence[Mapping[str, str]], now_ms: int
-    ) -> None:
-        """Log files that cannot be removed, and try them again later and later (D57)."""
-        for path in tried:
-            tries, _ = self._stuck.pop(path, (0, 0))
-            if path in left:
-                self._stuck[path] = tries + 1, now_ms + min(FIRST_MS << min(tries, 20), LAST_MS)
-        stuck = [{"path": str(path), "reason": reason} for path, reason in left.items()]
-        log_each(log.warning, "cannot be deleted, to be tried again", stuck)
-        log_each(log.warning, "a link is deleted, and what it points to stays", links)
 
 
 def _has_something_due(log: Log) -> bool:

@@ -49,12 +49,8 @@ class InspectionService:
     _context: BrokerContext
     _replicas: HostedReplicas
     _quotas: ClientQuotas
-    _logs: LogManager | None = None
+    logs: LogManager | None = None  # set before any replica is hosted
     longest_step_s: Callable[[], float] = lambda: 0.0  # the event loop's, if it is watched
-
-    def serve(self, logs: LogManager) -> None:
-        """Give the service the logs, before any replica is hosted."""
-        self._logs = logs
 
     async def describe_replicas(self, request: pb.DescribeReplicasRequest) -> pb.DescribeReplicasResponse:
         replicas, segments = [], []
@@ -84,8 +80,8 @@ class InspectionService:
         """Return the offset up to which the log may be cleaned. A cleaning under way, or one that was given up, may
         have swapped in segments beyond the checkpoint."""
         tp, checkpoint = hosted.topic_partition, None
-        if self._logs is not None and self._logs.get(tp) is hosted.log:
-            checkpoint = self._logs.cleaned_offsets(tp).get(tp)
+        if self.logs is not None and self.logs.get(tp) is hosted.log:
+            checkpoint = self.logs.cleaned_offsets(tp).get(tp)
         return max(checkpoint or 0, hosted.log.swapped_to)
 
     async def read_file(self, request: pb.ReadFileRequest) -> AsyncIterator[WithRecords[pb.ReadFileResponse]]:

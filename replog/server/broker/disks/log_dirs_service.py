@@ -22,19 +22,16 @@ from replog.topic import TopicPartition, validate_topic_name
 
 @dataclass(eq=False)
 class LogDirsService:
-    """Handlers for `replog.v1.LogDirs`. They refuse everything before `serve`."""
+    """Handlers for `replog.v1.LogDirs`. They refuse everything before `logs` and `moves` are set."""
 
     _context: BrokerContext
     _replicas: HostedReplicas
-    _logs: LogManager | None = None
-    _moves: ReplicaMoves | None = None
-
-    def serve(self, logs: LogManager, moves: ReplicaMoves) -> None:
-        self._logs, self._moves = logs, moves
+    logs: LogManager | None = None
+    moves: ReplicaMoves | None = None
 
     async def alter_replica_log_dirs(self, request: pb.AlterReplicaLogDirsRequest) -> pb.AlterReplicaLogDirsResponse:
         """Start, cancel or refuse each replica's move; see `ReplicaMoves.move`."""
-        if self._moves is None:
+        if self.moves is None:
             raise self._starting()
         results = []
         for replica in request.replicas:
@@ -44,7 +41,7 @@ class LogDirsService:
                     raise ErrorCode.INVALID_REQUEST.error(f"partition {replica.partition} is negative")
                 tp = TopicPartition(validate_topic_name(replica.topic), replica.partition)
                 await self._check_room(tp, replica.log_dir)
-                await self._moves.move(tp, replica.log_dir)
+                await self.moves.move(tp, replica.log_dir)
             except ReplogError as error:  # even if the disk fails, nothing has happened to the replica
                 result.error_code, result.error_message = wire_code(error.code), error.message
             results.append(result)
@@ -52,8 +49,8 @@ class LogDirsService:
 
     async def _check_room(self, tp: TopicPartition, directory: str) -> None:
         """Raises INVALID_REQUEST if the directory has no room: a full disk would stop the broker."""
-        assert self._logs is not None
-        size = self._logs.bytes_to_copy(tp, directory)
+        assert self.logs is not None
+        size = self.logs.bytes_to_copy(tp, directory)
         (described,) = await in_thread(partial(_file_systems, [Path(directory)]))
         if size > described.usable_bytes >= 0:
             raise ErrorCode.INVALID_REQUEST.error(
@@ -61,9 +58,9 @@ class LogDirsService:
             )
 
     async def describe_log_dirs(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
-        if self._logs is None:
+        if self.logs is None:
             raise self._starting()
-        logs, topics = self._logs, dict.fromkeys(request.topics)
+        logs, topics = self.logs, dict.fromkeys(request.topics)
         described = await in_thread(partial(_file_systems, [directory.path for directory in logs.directories]))
         for directory, description in zip(logs.directories, described, strict=True):
             if directory.offline is not None:
