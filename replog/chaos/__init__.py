@@ -10,8 +10,7 @@ docs/simulator.md says how to use it.
 |---|---|
 | `__main__.py` | the command: namespaces around a run, or the reason why there are none |
 | `run.py` | one run: faults until the time is up, the checks after each, the verdict |
-| `deck.py` | the order of faults |
-| `faults/` | the faults of links, machines, disks, clients and commands |
+| `faults/` | the faults of links, machines, disks, clients and commands, and their order |
 | `world.py` | the cluster and its clients: started, watched, hurt and repaired; and whether they had enough CPU |
 | `network.py` | namespaces, addresses, and orders for the switch |
 | `switch.py` | the switch: its rules for frames, and its process |

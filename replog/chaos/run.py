@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from replog.chaos.client import ASSIGNED, Gathered
-from replog.chaos.deck import FAULTS, deal
-from replog.chaos.faults import clients, disks, links, machines  # noqa: F401 (they fill the deck)
+from replog.chaos.faults import FAULTS, clients, deal, disks, links, machines  # noqa: F401 (modules register faults)
 from replog.chaos.verdict import SHOWN, Episode, drain, require_honest, require_same_records, table, waiting_since
 from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, SERVERS, ChaosWorld, Starved, strain
 from replog.errors import ReplogError

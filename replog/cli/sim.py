@@ -15,7 +15,7 @@ from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import Format, note, print_rows, status
 from replog.config.properties import MAX_LONG
-from replog.simulator.profiles import PROFILES, profile_named
+from replog.simulator.profiles import PROFILES
 
 if TYPE_CHECKING:
     from replog.simulator.runner import SeedTotals
@@ -72,7 +72,7 @@ def replay(
     trace: list[str] = []
     with work_directory() as directory:
         files = directory / f"{profile}-{seed}"
-        outcome = simulate(seed, profile_named(profile), files, messages=messages, on_trace=trace.extend)
+        outcome = simulate(seed, PROFILES[profile], files, messages=messages, on_trace=trace.extend)
         if keep is not None:
             shutil.copytree(files, keep / files.name, dirs_exist_ok=True)
     print("\n".join(trace))
@@ -84,8 +84,7 @@ def replay(
 
 def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | None, *, as_json: bool) -> int:
     """Run seeds and return the exit status. After an interrupt, the results so far are printed."""
-    from replog.simulator.exercised import vacuous
-    from replog.simulator.runner import SeedTotals, run_seeds
+    from replog.simulator.runner import SeedTotals, run_seeds, vacuous
 
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
@@ -95,7 +94,7 @@ def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | 
     try:
         with status() as show:
             wanted = range(first_seed, first_seed + seeds)
-            for outcome in run_seeds(wanted, profile_named(profile), jobs=jobs, keep=keep):
+            for outcome in run_seeds(wanted, PROFILES[profile], jobs=jobs, keep=keep):
                 totals.add(outcome)
                 show(f"{totals.seeds} of {seeds} seeds, {len(totals.failed)} failed")
                 if outcome.failed:
@@ -108,7 +107,7 @@ def run_many(seeds: int, first_seed: int, profile: str, jobs: int, keep: Path | 
             _print(totals, failures)
     if failures:
         return PROBLEM_FOUND
-    if reason := vacuous(profile_named(profile), totals.seeds, totals.exercised):
+    if reason := vacuous(PROFILES[profile], totals.seeds, totals.exercised):
         note(reason)
     return VACUOUS if reason else 0
 

@@ -19,7 +19,6 @@ from replog.topic import TopicPartition
 CHANGES_OF_EACH = 20  # changes kept of a partition; the controller keeps as many
 CHANGES_SHOWN = 200  # changes in the timeline of all partitions
 EPOCHS_SHOWN = 12  # newest epochs of a replica's lineage
-STATES = ("offline", "below min", "out of sync", "moving", "not preferred", "in sync")  # the worst first
 
 
 class _Row(NamedTuple):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from types import FrameType
 from typing import Any, NamedTuple
 
 from rich.console import Console
@@ -79,7 +78,7 @@ class Narrator:
 def run(directory: Path | None) -> int:
     """Run the demo. Return 0 if every check held, otherwise 1. All processes that it started are stopped at the end."""
     require(*SPARK)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     home = _home(directory)
     narrator = Narrator()
     story = Story(home, narrator)
@@ -95,10 +94,6 @@ def run(directory: Path | None) -> int:
         narrator.console.print(f"[red]FAILED[/]: {'; '.join(narrator.failures)}\neverything is kept in {home}")
         return PROBLEM_FOUND
     return 0
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _home(directory: Path | None) -> Path:

@@ -14,5 +14,5 @@ docs/simulator.md says how to use it. The servers are the shipped ones; clock, n
 | what goes wrong, and when | `faults/` |
 | whether a majority serves during the faults | `serving.py` |
 | whether one of several controllers leads, and only that one commits (CT-25); their etcd | `leading.py`, `etcd.py` |
-| the end: everything is repaired, at rest and compared; how often each thing happened | `ending.py`, `exercised.py` |
+| the end: everything is repaired, at rest and compared | `ending.py` |
 | what must hold after every step (INV-1 to INV-22) | `checks/`, `invariants.py` |"""

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from replog.errors import ErrorCode
-
 SESSION_MS = 1000
 STEP_LIMIT_S = 0.05
 
@@ -317,13 +315,3 @@ PROFILES: dict[str, Profile] = {
         ),
     )
 }
-
-
-def profile_named(name: str) -> Profile:
-    """Return the profile of that name. Raises INVALID_CONFIG if there is none."""
-    try:
-        return PROFILES[name]
-    except KeyError:
-        raise ErrorCode.INVALID_CONFIG.error(
-            f"profile {name!r} is not known; choose one of {', '.join(PROFILES)}"
-        ) from None

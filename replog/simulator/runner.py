@@ -10,7 +10,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -19,12 +19,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replog.simulator.profiles import Profile
-from replog.simulator.simulation import SeedOutcome, simulate
+from replog.simulator.simulation import COMPARED, ELECTIONS, FAULTS, UNCLEAN, SeedOutcome, simulate
 
 CPU_LIMIT_S = 120
 WALL_LIMIT_S = 300.0
-TRACE_NAME = "trace.txt"
 FORKING = multiprocessing.get_context("fork")
+ENOUGH_SEEDS = 20  # fewer seeds may miss something by chance
+ABOUT = {  # some seeds of a profile must have had these, besides faults; a profile that is not here: elections
+    "calm": (),
+    "compaction": ("cleanings", ELECTIONS),
+    "crashes": (ELECTIONS, "truncations"),
+    "directories": ("moves between directories",),
+    "elections": (UNCLEAN,),
+    "isr": ("changes of the ISR",),
+    "laggards": ("truncations",),
+    "moves": ("moves to other brokers", ELECTIONS),
+    "permission": ("refusals",),
+    "storm": (ELECTIONS, "truncations"),
+    "transactions": ("transactions", ELECTIONS),
+    "unclean": (UNCLEAN,),
+}
 
 
 class Child(NamedTuple):
@@ -91,11 +105,24 @@ class _Pool:
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S + 1))
         gc.disable()
         try:
-            outcome = run_here(seed, self._profile, self._directory, self._keep)
+            outcome = self._run(seed)
         except Exception:  # noqa: BLE001 (the simulation itself is broken, and the parent reports it)
             outcome = SeedOutcome(seed, self._profile.name, "defect", traceback.format_exc())
         outcome.cpu_s = round(time.process_time(), 3)
         pipe.send(outcome)
+
+    def _run(self, seed: int) -> SeedOutcome:
+        """Run one seed in this process, with its files below the directory."""
+        files, trace = self._directory / f"{self._profile.name}-{seed}", list[str]()
+        outcome = simulate(seed, self._profile, files, on_trace=trace.extend if self._keep is not None else None)
+        if self._keep is not None and outcome.failed:
+            kept = self._keep / files.name
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(files, kept, ignore_dangling_symlinks=True)
+            (kept / "trace.txt").write_text("\n".join(trace) + "\n")
+            outcome.text += f"\nfiles and trace: {kept}"
+        shutil.rmtree(files, ignore_errors=True)
+        return outcome
 
     def _wait(self) -> Iterator[SeedOutcome]:
         nearest = min(child.deadline for child in self._children.values())
@@ -117,21 +144,6 @@ class _Pool:
             why = why or f"the process ended with status {child.process.exitcode}"
             outcome = SeedOutcome(child.seed, self._profile.name, "defect", f"no verdict: {why}")
         return outcome
-
-
-def run_here(seed: int, profile: Profile, directory: Path, keep: Path | None) -> SeedOutcome:
-    """Run one seed in this process, with its files below `directory`."""
-    files = directory / f"{profile.name}-{seed}"
-    trace: list[str] = []
-    outcome = simulate(seed, profile, files, on_trace=trace.extend if keep is not None else None)
-    if keep is not None and outcome.failed:
-        kept = keep / files.name
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.copytree(files, kept, ignore_dangling_symlinks=True)
-        (kept / TRACE_NAME).write_text("\n".join(trace) + "\n")
-        outcome.text += f"\nfiles and trace: {kept}"
-    shutil.rmtree(files, ignore_errors=True)
-    return outcome
 
 
 @dataclass
@@ -180,3 +192,12 @@ class SeedTotals:
 
     def plain(self) -> dict[str, object]:
         return {**vars(self), "failed": sorted(self.failed)}
+
+
+def vacuous(profile: Profile, seeds: int, counts: Mapping[str, int]) -> str:
+    """Return a sentence that says why seeds that passed show nothing; empty if they show something."""
+    wanted = [COMPARED]
+    if seeds >= ENOUGH_SEEDS:
+        wanted += [*([FAULTS] if profile.faults else []), *ABOUT.get(profile.name, (ELECTIONS,))]
+    missing = [what for what in wanted if not counts.get(what)]
+    return f"vacuous: {seeds} seeds of {profile.name} passed, without any {', any '.join(missing)}" if missing else ""

@@ -54,7 +54,7 @@ class Serving:
         self._over = True
 
     def _look(self) -> None:
-        now = self._kernel.loop.time()
+        now = self._kernel.now_s
         self._follow_history()
         self._since = {group: self._since.get(group, now) for group in self._groups()}
         for (tp, brokers, producer), since in self._since.items():

@@ -1,9 +1,10 @@
-"""One seed from start to end: a cluster, clients, faults, repair, and the outcome."""
+"""One seed from start to end: a cluster, clients, faults, repair, the outcome, and what was exercised."""
 
 import re
 import shutil
 import traceback
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,15 @@ import replog.simulator.faults  # noqa: F401 - which register what the nemesis d
 from replog.client.admin import Admin
 from replog.errors import ErrorCode, ReplogError
 from replog.simulator.checks.checker import Checker
+from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.checks.touched import touched
 from replog.simulator.clients.stranger import ACLS
 from replog.simulator.clients.workload import Workload
 from replog.simulator.cluster.kernel import WORLD, Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.ending import Ending
-from replog.simulator.exercised import exercised
 from replog.simulator.faults.nemesis import Nemesis
+from replog.simulator.history import History, Outcome
 from replog.simulator.invariants import Violation
 from replog.simulator.leading import ControllersCheck
 from replog.simulator.plan import draw
@@ -32,6 +34,9 @@ RELEVANT_EVENTS = 60
 RARE_NETWORK_EVENTS = frozenset({"network: broken", "network: slow", "network: healed"})
 ADMIN_TIMEOUT_MS = 3000
 MAX_VIRTUAL_S = 600.0
+# Counts that the ledgers of partitions do not have:
+COMPARED = "records compared"  # the number that the last readers read
+FAULTS, ELECTIONS, UNCLEAN = "faults", "elections", "elections by evidence, or unclean"
 
 
 @dataclass(slots=True)
@@ -215,3 +220,16 @@ def simulate(
     if on_trace is not None:
         on_trace(simulation.trace.lines())
     return outcome
+
+
+def exercised(partitions: Iterable[PartitionLedger], history: History, faults: int) -> dict[str, int]:
+    """Count how often each kind of event happened."""
+    counts = Counter({FAULTS: faults, "refusals": history.denials})
+    counts[COMPARED] = sum(len(drained.records) for drained in history.drained.values())
+    counts["deletions of records"] = sum(deletion.outcome is Outcome.OK for deletion in history.deletions)
+    transactions = {id(send.transaction): send.transaction for send in history.sends}.values()
+    counts["transactions"] = sum(each is not None and each.committed is not None for each in transactions)
+    for partition in partitions:
+        counts += partition.done
+        counts[UNCLEAN] += len(partition.unclean)
+    return dict(sorted(counts.items()))

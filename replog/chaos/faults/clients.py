@@ -5,7 +5,7 @@ import asyncio
 import itertools
 import random
 
-from replog.chaos.deck import fault
+from replog.chaos.faults import fault
 from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, METRICS_PORT, PORT, ChaosWorld
 from replog.client import Admin
 

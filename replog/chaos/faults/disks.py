@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from replog.chaos.deck import Action, fault
+from replog.chaos.faults import Action, fault
 from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
 
 

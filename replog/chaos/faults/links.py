@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable
 
 from replog.chaos.client import ASSIGNED
-from replog.chaos.deck import Action, fault
+from replog.chaos.faults import Action, fault
 from replog.chaos.network import Ends, both_ways
 from replog.chaos.switch import Rule
 from replog.chaos.world import BROKERS, BYSTANDER, CLIENTS, CONTROLLER, MACHINES, SERVERS, ChaosWorld

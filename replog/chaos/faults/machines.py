@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from replog.chaos.client import ASSIGNED
-from replog.chaos.deck import Action, fault
+from replog.chaos.faults import Action, fault
 from replog.chaos.world import BROKERS, CONTROLLER, ChaosWorld
 from replog.client import Admin, ElectionType
 

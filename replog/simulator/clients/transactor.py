@@ -18,7 +18,7 @@ from replog.log.offsets import NO_TIMESTAMP, AppendOrigin
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.members import BrokerMember
 from replog.simulator.history import History, ProducerSend, Transaction
-from replog.simulator.runtime.process import WALL_START_MS, Killed
+from replog.simulator.runtime.process import Killed
 from replog.topic import TopicPartition
 
 KEYS = tuple(b"key %d" % number for number in range(6))  # every record in a compacted topic has one of them
@@ -50,7 +50,7 @@ class Transactor:
                 number += 1
                 value = b"%s %d %s" % (name.encode(), number, b"." * rng.randrange(120))
                 send = ProducerSend(
-                    name, rng.choice(self._partitions), value, -1, True, self._now, transaction=transaction
+                    name, rng.choice(self._partitions), value, -1, True, self._kernel.now_s, transaction=transaction
                 )
                 send.key = rng.choice(KEYS) if send.partition.topic in self._history.compacted else None
                 self._history.sends.append(send)
@@ -64,19 +64,12 @@ class Transactor:
             for send, offset in sent.items():
                 if commit and offset is not None:
                     where = RecordMetadata(send.partition.topic, send.partition.partition, offset, NO_TIMESTAMP)
-                    self._history.acknowledged(send, where, self._now)
+                    self._history.acknowledged(send, where, self._kernel.now_s)
             await asyncio.sleep(rng.expovariate(2.0))
         await self._end(Transaction(), self._partitions, rng, commit=False)  # an unclean election may lose a marker
 
-    @property
-    def _now(self) -> float:
-        return self._kernel.loop.time()
-
-    def _wall_ms(self) -> int:
-        return WALL_START_MS + int(self._now * 1000)
-
     def _batch(self, record: ProducerSend) -> bytes:
-        data = encode_batch([(self._wall_ms(), record.key, record.value, ())])
+        data = encode_batch([(self._kernel.wall_ms(), record.key, record.value, ())])
         header = parse_header(data)._replace(
             producer_id=FIRST_PRODUCER_ID + self._producer_id,
             producer_epoch=self._epoch,
@@ -91,14 +84,14 @@ class Transactor:
         if not commit:  # the new epoch fences appends that are still under way (PS-3)
             self._epoch += 1
             self._sequences.clear()
-        transaction.committed, transaction.decided_s = commit, self._now
+        transaction.committed, transaction.decided_s = commit, self._kernel.now_s
         self._kernel.trace.add("transaction ends", commit=commit, partitions=list(dict.fromkeys(map(str, partitions))))
         for tp in dict.fromkeys(partitions):
             marker = build_end_transaction_marker(
                 EndTransactionMarker(commit, 0),
                 producer_id=FIRST_PRODUCER_ID + self._producer_id,
                 producer_epoch=self._epoch,
-                timestamp=self._wall_ms(),
+                timestamp=self._kernel.wall_ms(),
             )
             while await self._append(tp, marker, AppendOrigin.COORDINATOR, rng) is None:
                 await asyncio.sleep(rng.uniform(0.05, 0.5))

@@ -17,7 +17,7 @@ from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
 from replog.simulator.history import Deletion, Drained, Latest, Outcome, Poll, ProducerSend, Read, Seek
 from replog.simulator.plan import Plan
-from replog.simulator.runtime.process import WALL_START_MS, SimulatedProcess
+from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
 
 T = TypeVar("T")
@@ -118,20 +118,13 @@ class Workload:
         except TimeoutError:
             pass
 
-    @property
-    def _now(self) -> float:
-        return self._kernel.loop.time()
-
-    def _wall_ms(self) -> int:
-        return WALL_START_MS + int(self._now * 1000)
-
     # -- producers
 
     async def _produce(self, name: str, rng: Random, acks: Acks, idempotent: bool, rate: float) -> None:
         number = life = 0
         while not self._stop.is_set():
             life += 1
-            ends = self._now + rng.uniform(3.0, 40.0)
+            ends = self._kernel.now_s + rng.uniform(3.0, 40.0)
             producer = Producer(
                 self._bootstrap,
                 acks=acks,
@@ -144,18 +137,23 @@ class Workload:
                 request_timeout_ms=REQUEST_TIMEOUT_MS,
                 transport=self._kernel.transport(),
                 rng=self._kernel.stream(f"{name} itself"),
-                wall_clock_ms=self._wall_ms,
+                wall_clock_ms=self._kernel.wall_ms,
             )
             longest = rng.choice((120, 120, 120, 2500))  # characters of padding: more than many limits of bytes
             waiting: list[asyncio.Task[None]] = []
-            while not self._stop.is_set() and self._now < ends:
+            while not self._stop.is_set() and self._kernel.now_s < ends:
                 partition = rng.choice(self.partitions)
                 sent: list[tuple[ProducerSend, Delivery]] = []
                 for _ in range(rng.choice((1, 1, 2, 6))):
                     number += 1
                     value = b"%s %d %s" % (name.encode(), number, b"." * rng.randrange(longest))
                     send = ProducerSend(
-                        f"{name}.{life}", partition, value, -1 if acks == "all" else acks, idempotent, self._now
+                        f"{name}.{life}",
+                        partition,
+                        value,
+                        -1 if acks == "all" else acks,
+                        idempotent,
+                        self._kernel.now_s,
                     )
                     if partition.topic in self.history.compacted:
                         send.key = rng.choice(KEYS)
@@ -164,7 +162,7 @@ class Workload:
                     try:
                         delivery = await _send(producer, send)
                     except ReplogError as error:
-                        self.history.failed(send, error, self._now)
+                        self.history.failed(send, error, self._kernel.now_s)
                         self._told(send)
                     else:
                         sent.append((send, delivery))
@@ -178,9 +176,9 @@ class Workload:
         """Wait for the outcomes of records of one partition, which come in this order."""
         for send, delivery in sent:
             try:
-                self.history.acknowledged(send, await delivery, self._now)
+                self.history.acknowledged(send, await delivery, self._kernel.now_s)
             except ReplogError as error:
-                self.history.failed(send, error, self._now)
+                self.history.failed(send, error, self._kernel.now_s)
             self._told(send)
 
     def _told(self, send: ProducerSend) -> None:
@@ -216,9 +214,9 @@ class Workload:
             consumer = self._consumer(name, rng, committed=committed)
             consumer.assign(self.partitions)
             client = f"{name}.{life}"
-            ends = self._now + rng.uniform(3.0, 30.0)
+            ends = self._kernel.now_s + rng.uniform(3.0, 30.0)
             self._from_the_beginning(consumer, client)
-            while self._now < ends and not self._nothing_more_comes.is_set():
+            while self._kernel.now_s < ends and not self._nothing_more_comes.is_set():
                 await self._read(consumer, client, rng.choice((None, 1, 7)), committed=committed)
             if self._nothing_more_comes.is_set():
                 log_ends = await consumer.end_offsets(self.partitions, DRAIN_TIMEOUT_S)
@@ -230,9 +228,9 @@ class Workload:
         self, consumer: Consumer, client: str, ends: dict[TopicPartition, int], *, committed: bool
     ) -> AsyncIterator[Poll | None]:
         """Read up to `ends`. Raises REQUEST_TIMED_OUT."""
-        until = self._now + DRAIN_TIMEOUT_S
+        until = self._kernel.now_s + DRAIN_TIMEOUT_S
         while behind := [tp for tp, end in ends.items() if await _position(consumer, tp) < end]:
-            if self._now > until:
+            if self._kernel.now_s > until:
                 raise ErrorCode.REQUEST_TIMED_OUT.error(f"{client} has not read all of {', '.join(map(str, behind))}")
             yield await self._read(consumer, client, None, committed=committed)
 
@@ -255,7 +253,7 @@ class Workload:
         poll = Poll(
             client,
             tuple(Read(TopicPartition(r.topic, r.partition), r.offset, _value(r)) for r in records),
-            self._now,
+            self._kernel.now_s,
             committed,
         )
         if records:
@@ -266,12 +264,12 @@ class Workload:
         """Ask for end offsets, as one client for the whole time: it presents the newest epoch that it has seen."""
         consumer = self._consumer(name, rng)
         while True:
-            partition, invoked_s = rng.choice(self.partitions), self._now
+            partition, invoked_s = rng.choice(self.partitions), self._kernel.now_s
             offset = await self._answered(partition, consumer.end_offsets([partition], 5.0))
             if offset is not None:
-                self.history.latest.append(Latest(name, partition, offset, invoked_s, self._now))
+                self.history.latest.append(Latest(name, partition, offset, invoked_s, self._kernel.now_s))
             if rng.random() < 0.2:  # FE-22: the record that is found for a time is not older than that time
-                asked_ms = self._wall_ms() - rng.randrange(10_000)
+                asked_ms = self._kernel.wall_ms() - rng.randrange(10_000)
                 answer = await self._answered(partition, consumer.offsets_for_times({partition: asked_ms}, 5.0))
                 if answer is not None and not (answer.offset >= 0 and answer.timestamp >= asked_ms):
                     self._kernel.trace.defect("found for a time", {"partition": partition, "asked_ms": asked_ms}, None)

@@ -10,7 +10,7 @@ from replog.simulator.disk.disk import Disk
 from replog.simulator.network.network import SimulatedNetwork
 from replog.simulator.network.streams import SimulatedTransport
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
-from replog.simulator.runtime.process import current_process
+from replog.simulator.runtime.process import WALL_START_MS, current_process
 from replog.simulator.runtime.rng import Rng
 from replog.simulator.runtime.trace import Trace
 
@@ -28,6 +28,14 @@ class Kernel:
         self.disk = Disk(self.loop, self.rng, directory)
         self.network = SimulatedNetwork(self.loop, self.rng)
         self._draws: dict[str, int] = {}
+
+    @property
+    def now_s(self) -> float:
+        return self.loop.time()
+
+    def wall_ms(self) -> int:
+        """Return the time of a wall clock that is right."""
+        return WALL_START_MS + int(self.now_s * 1000)
 
     def stream(self, name: str) -> Random:
         """Return a new stream of random numbers; a second one of the same name draws other numbers."""

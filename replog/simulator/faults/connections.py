@@ -24,29 +24,24 @@ def _a_link(n: Nemesis) -> Ends:
     return (a, b) if n.rng.random() < 0.5 else (b, a)
 
 
-@fault(FaultKind.CUT_LINK)
+@fault(FaultKind.CUT_LINK, FaultKind.CUT_ONE_WAY)
 async def cut_link(n: Nemesis, kind: FaultKind) -> None:
     a, b = _a_link(n)
-    await n.cut_for_a_while(kind, [(a, b), (b, a)], a=a, b=b)
+    links = [(a, b), (b, a)] if kind is FaultKind.CUT_LINK else [(a, b)]
+    await n.cut_for_a_while(kind, links, source=a, to=b)
 
 
-@fault(FaultKind.CUT_ONE_WAY)
-async def cut_one_way(n: Nemesis, kind: FaultKind) -> None:
-    a, b = _a_link(n)
-    await n.cut_for_a_while(kind, [(a, b)], source=a, to=b)
-
-
-@fault(FaultKind.ISOLATE_BROKER)
-async def isolate_broker(n: Nemesis, kind: FaultKind) -> None:
-    name = n.running_broker().name
-    await n.cut_for_a_while(kind, both_ways([name], _everyone(n)), broker=name)
-
-
-@fault(FaultKind.ISOLATE_FROM_CONTROLLER)
-async def isolate_from_controller(n: Nemesis, kind: FaultKind) -> None:
-    """A leader keeps its followers, and is deposed without hearing of it."""
-    name = n.leader(n.partition()).name
-    await n.cut_for_a_while(kind, both_ways([name], [CONTROLLER]), broker=name)
+@fault(FaultKind.ISOLATE_BROKER, FaultKind.ISOLATE_FROM_CONTROLLER, FaultKind.ISOLATE_FROM_BROKERS)
+async def isolate(n: Nemesis, kind: FaultKind) -> None:
+    """A broker is alone; or a leader keeps its followers, and is deposed without hearing of it; or it keeps its
+    session, and loses its followers."""
+    others = {
+        FaultKind.ISOLATE_BROKER: _everyone(n),
+        FaultKind.ISOLATE_FROM_CONTROLLER: [CONTROLLER],
+        FaultKind.ISOLATE_FROM_BROKERS: [member.name for member in n.cluster.members.values()],
+    }
+    member = n.running_broker() if kind is FaultKind.ISOLATE_BROKER else n.leader(n.partition())
+    await n.cut_for_a_while(kind, both_ways([member.name], others[kind]), broker=member.name)
 
 
 @fault(FaultKind.ISOLATE_BYSTANDER)
@@ -68,14 +63,6 @@ async def isolate_bystander(n: Nemesis, kind: FaultKind) -> None:
         await n.cut_for_a_while(kind, links, partition=tp, broker=bystander.name, kills=leader.name)
     finally:
         killing.cancel()
-
-
-@fault(FaultKind.ISOLATE_FROM_BROKERS)
-async def isolate_from_brokers(n: Nemesis, kind: FaultKind) -> None:
-    """A leader keeps its session, and loses its followers."""
-    name = n.leader(n.partition()).name
-    others = [member.name for member in n.cluster.members.values()]
-    await n.cut_for_a_while(kind, both_ways([name], others), broker=name)
 
 
 @fault(FaultKind.SPLIT)

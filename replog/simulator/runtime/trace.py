@@ -97,10 +97,16 @@ class Trace:
             def exception(self, event: str, **details: Any) -> None:
                 trace.defect(event, details, sys.exc_info()[1])
 
-        handler = _Handler(self)
+        class Handler(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                if record.exc_info is not None and record.levelno >= logging.ERROR:
+                    trace.defect(record.getMessage(), {}, record.exc_info[1])
+                else:
+                    trace.add(record.getMessage())
+
         root = logging.getLogger()
         before, level = root.handlers[:], root.level
-        root.handlers[:] = [handler]
+        root.handlers[:] = [Handler()]
         root.setLevel(logging.INFO)
         settings = structlog.get_config()
         structlog.configure(processors=[], wrapper_class=Captured, cache_logger_on_first_use=False)
@@ -110,20 +116,6 @@ class Trace:
             structlog.configure(**settings)
             root.handlers[:] = before
             root.setLevel(level)
-
-
-class _Handler(logging.Handler):
-    """Adds records of `logging` to the trace."""
-
-    def __init__(self, trace: Trace) -> None:
-        super().__init__()
-        self._trace = trace
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info is not None and record.levelno >= logging.ERROR:
-            self._trace.defect(record.getMessage(), {}, record.exc_info[1])
-        else:
-            self._trace.add(record.getMessage())
 
 
 def _shown(value: object) -> str:

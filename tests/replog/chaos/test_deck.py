@@ -3,8 +3,7 @@
 import itertools
 import random
 
-from replog.chaos.deck import FAULTS, deal
-from replog.chaos.faults import clients, disks, links, machines  # noqa: F401 (they fill the deck)
+from replog.chaos.faults import FAULTS, clients, deal, disks, links, machines  # noqa: F401 (modules register faults)
 
 
 def dealt(seed: int, count: int, with_volumes: bool = True) -> list[tuple[str, ...]]:

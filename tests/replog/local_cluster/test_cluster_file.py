@@ -4,7 +4,7 @@ import pytest
 
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.cluster_file import STATE_FILE, ClusterFile, LocalMember
-from replog.local_cluster.processes import ProcessId, ProcessState
+from replog.local_cluster.processes import ProcessId
 
 
 def _state() -> ClusterFile:
@@ -18,17 +18,6 @@ def test_what_is_saved_is_loaded(tmp_path):
     state.save(tmp_path)
     assert ClusterFile.load(tmp_path) == state
     assert state.bootstrap == "127.0.0.1:20001,127.0.0.1:20002"
-
-
-def test_a_directory_without_a_cluster_has_no_state(tmp_path):
-    assert ClusterFile.load(tmp_path) is None
-
-
-def test_a_member_whose_process_is_gone_is_stopped():
-    member = LocalMember(name="broker-1", node_id=1, port=20_001)
-    assert member.state is ProcessState.STOPPED
-    member.process = ProcessId(2**22 + 1, 1)
-    assert member.state is ProcessState.STOPPED
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 2}', '{"version": 1, "controller": {}}'])

@@ -69,14 +69,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *VARIANTS], metavar="NAME")
     parser.add_argument("--seeds", type=int, default=500)
-    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--report", type=Path, help="variants.txt, whose lines get the results")
     arguments = parser.parse_args()
     missed = 0
     for name in arguments.names or VARIANTS:
         started = time.monotonic()
-        caught, tried = catch(VARIANTS[name], arguments.seeds, arguments.first_seed, arguments.jobs)
+        caught, tried = catch(VARIANTS[name], arguments.seeds, jobs=arguments.jobs)
         missed += caught is None
         if arguments.report:
             write_report(arguments.report, VARIANTS[name], caught, tried)

@@ -119,16 +119,13 @@ def test_lg_18_a_replica_in_sync_has_not_flushed_what_is_exposed(broker_id, tmp_
         world.commit(1, 2, 3)
 
 
-def test_what_is_not_exposed_yet_need_not_be_flushed(tmp_path):
-    world = _appended(tmp_path, flush_messages=1)
+@pytest.mark.parametrize(
+    ("settings", "sound"), [({"flush_messages": 1}, True), ({}, False)], ids=["not exposed", "not asked"]
+)
+def test_lg_18_what_need_not_be_flushed(settings, sound, tmp_path):
+    """LG-18, nearly"""
+    world = _appended(tmp_path, **settings)
     path = world.hosted(1).log.segments[-1].path
-    world.unflushed[path] = path.stat().st_size
-    world.commit(1, 2, 3)
-    assert world.hosted(1).log.high_watermark == 7
-
-
-def test_without_flush_messages_nothing_is_asked(tmp_path):
-    world = _appended(tmp_path)
-    world.unflushed[world.hosted(1).log.segments[-1].path] = 0
+    world.unflushed[path] = path.stat().st_size if sound else 0
     world.commit(1, 2, 3)
     assert world.hosted(1).log.high_watermark == 7

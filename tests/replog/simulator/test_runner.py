@@ -5,11 +5,10 @@ import json
 import pytest
 
 from replog.cli import sim
-from replog.simulator import exercised
-from replog.simulator.exercised import ABOUT, ENOUGH_SEEDS, vacuous
+from replog.simulator import runner
 from replog.simulator.faults.nemesis import FAULTS, NotNow
 from replog.simulator.profiles import PROFILES
-from replog.simulator.runner import SeedTotals
+from replog.simulator.runner import ABOUT, ENOUGH_SEEDS, SeedTotals, vacuous
 from replog.simulator.simulation import SeedOutcome
 
 ALL = {"records compared": 9, "faults": 3, "elections": 1, "moves to other brokers": 2}
@@ -47,7 +46,7 @@ def test_a_run_whose_faults_never_come_says_that_it_shows_nothing(monkeypatch, c
     async def never(*_: object) -> None:
         raise NotNow
 
-    monkeypatch.setattr(exercised, "ENOUGH_SEEDS", 1)
+    monkeypatch.setattr(runner, "ENOUGH_SEEDS", 1)
     moves = {"seeds": 1, "first_seed": 1, "profile": "moves", "jobs": 1, "keep": None, "as_json": True}
     for kind in PROFILES["moves"].faults:
         monkeypatch.setitem(FAULTS, kind, never)
