@@ -89,7 +89,12 @@ async def serve(route: Route, stream: ServerStream, asks: Peer) -> None:
             if method.client_streaming:
                 await route.handler(stream)
                 return
-            request = await _only_request(stream)
+            try:
+                request = await stream.receive(REQUEST_TIMEOUT_S)  # others want the call's place
+            except TimeoutError:
+                raise ErrorCode.REQUEST_TIMED_OUT.error(f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
+            if request is None:
+                raise ErrorCode.INVALID_REQUEST.error("one request was to come, and none did")
             await send_answers(route.handler(request), stream.send)
     except NamesTooMuch as error:
         error.__traceback__ = None  # its frames have the request
@@ -98,17 +103,6 @@ async def serve(route: Route, stream: ServerStream, asks: Peer) -> None:
     except Imposture as error:
         route.denied(asks, ACTION.name, error.resource, method.path, error.rule)
         raise
-
-
-async def _only_request(stream: ServerStream) -> Any:
-    """Receive the request. Raises REQUEST_TIMED_OUT if it does not arrive in full: others want the call's place."""
-    try:
-        request = await stream.receive(REQUEST_TIMEOUT_S)
-    except TimeoutError:
-        raise ErrorCode.REQUEST_TIMED_OUT.error(f"no request came within {REQUEST_TIMEOUT_S:g} s") from None
-    if request is None:
-        raise ErrorCode.INVALID_REQUEST.error("one request was to come, and none did")
-    return request
 
 
 def cannot_listen(address: str) -> ReplogError:

@@ -1,6 +1,5 @@
 """Whole-call errors: a `ReplogError` travels as google.rpc.Status with an ErrorInfo, and comes back as itself."""
 
-from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from google.protobuf.any_pb2 import Any
@@ -85,7 +84,11 @@ def to_status(error: ReplogError) -> CallStatus:
 def from_status(status: CallStatus, address: str) -> ReplogError:
     """Return the error of a failed call: the server's own if it gave one, else a timeout or a lost connection."""
     message = status.message or "no details"
-    for detail in _details(status.details):
+    try:
+        details = tuple(status_pb2.Status.FromString(status.details).details)
+    except DecodeError:  # not google.rpc.Status: it says nothing
+        details = ()
+    for detail in details:
         info = error_details_pb2.ErrorInfo()
         if detail.Unpack(info) and info.domain == DOMAIN and info.reason in ErrorCode.__members__:
             return ReplogError(ErrorCode[info.reason], message, info.metadata.get(INSTEAD_KEY, ""))
@@ -100,10 +103,3 @@ def from_status(status: CallStatus, address: str) -> ReplogError:
         )
     name = code_pb2.Code.Name(status.code) if status.code in code_pb2.Code.values() else f"code {status.code}"
     return ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{address}: {name}: {message}")
-
-
-def _details(encoded: bytes) -> Sequence[Any]:
-    try:
-        return tuple(status_pb2.Status.FromString(encoded).details)
-    except DecodeError:  # not google.rpc.Status: it says nothing
-        return ()

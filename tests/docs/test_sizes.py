@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_762,
     "replog/cli": 3_674,
-    "replog/client": 4_964,
+    "replog/client": 4_945,
     "replog/command": 507,
     "replog/common": 407,
     "replog/config": 731,
@@ -34,7 +34,7 @@ LINES = {
     "replog/log_tools": 2_169,
     "replog/metadata": 858,
     "replog/purgatory": 136,
-    "replog/rpc": 6_304,
+    "replog/rpc": 6_253,
     "replog/server": 9_639,
     "replog/simulator": 8_760,
     "spark_jobs": 1_192,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_789,
 }
 FILES = 470
-TESTS = 69_376
+TESTS = 69_219
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -173,19 +173,19 @@ class FetchStream:
                     self._owner.released()
                 continue
             self._named[tp] = fetch
-            self._name(fetch, request.partitions.add(topic=tp.topic, partition=tp.partition))
+            state = fetch.state
+            state.asked_by, state.asked_of = self, fetch.source
+            request.partitions.add(
+                topic=tp.topic,
+                partition=tp.partition,
+                fetch_offset=state.fetch_offset or 0,
+                partition_max_bytes=self._owner.settings.partition_max_bytes,
+                current_leader_epoch=fetch.source.epoch,
+                last_fetched_epoch=max(state.epochs, default=None),
+                topic_id=fetch.topic_id,
+            )
         if self._changed:
             request.max_wait_ms = 0  # otherwise the rest would wait as long as this request
-
-    def _name(self, fetch: Fetch, partition: log_pb2.FetchPartition) -> None:
-        state = fetch.state
-        state.asked_by, state.asked_of = self, fetch.source
-        partition.fetch_offset = state.fetch_offset or 0
-        partition.partition_max_bytes = self._owner.settings.partition_max_bytes
-        partition.current_leader_epoch = fetch.source.epoch
-        if state.epochs:
-            partition.last_fetched_epoch = max(state.epochs)
-        partition.topic_id = fetch.topic_id
 
     async def _ask(self, request: log_pb2.FetchRequest) -> WithRecords[log_pb2.FetchResponse] | None:
         """Send a request and return the answer. A broker that is silent for longer than it may is suspected."""

@@ -14,7 +14,7 @@ from itertools import chain, islice, repeat, takewhile
 
 from replog.client.counts import ProducerCounts
 from replog.client.producing.deliveries import Delivery, DeliveryFailed, Outcome
-from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, ProducerId, Sequences
+from replog.client.producing.idempotence import MAX_OUTSTANDING, Identity, Sequences
 from replog.client.records import BatchBuilder, Encoded, Headers
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
@@ -39,14 +39,6 @@ class ProducerBatch:
     attempts: int = 0  # sends that failed
     may_be_appended: bool = False  # then it keeps its number
     last_error: ReplogError | None = None
-
-    @property
-    def settled(self) -> bool:
-        return self.outcome.settled
-
-    def take_number(self, producer: ProducerId, sequence: int) -> None:
-        self.sequence = sequence
-        self.data = self.records.build(*producer, sequence)
 
     def encoded(self) -> Encoded:
         if self.data is None:
@@ -88,7 +80,7 @@ class PartitionQueue:
         if not self.batches:
             return []
         first = takewhile(lambda batch: batch.sequence is not None, self.batches)
-        return [batch for batch in first if not batch.settled]
+        return [batch for batch in first if not batch.outcome.settled]
 
 
 @dataclass(eq=False, kw_only=True)
@@ -261,7 +253,8 @@ class Accumulator:
             if queue.sequences is not None and not again:
                 if not queue.sequences.named:
                     break
-                batch.take_number(*queue.sequences.take(batch.records.count))
+                producer, batch.sequence = queue.sequences.take(batch.records.count)
+                batch.data = batch.records.build(*producer, batch.sequence)
             taken.append(batch)
         for batch in taken:
             queue.batches.popleft()
@@ -325,7 +318,7 @@ class Accumulator:
 
     def unsettled(self) -> list[ProducerBatch]:
         batches = (batch for queue in self._busy for batch in chain(queue.flying, queue.batches))
-        return [batch for batch in batches if not batch.settled]
+        return [batch for batch in batches if not batch.outcome.settled]
 
     def busy(self) -> list[PartitionQueue]:
         """Return the queues that have batches, waiting or in flight."""

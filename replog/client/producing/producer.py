@@ -301,7 +301,9 @@ class Producer(Generic[K, V]):
             )
         if partition is None:
             if key is None:
-                partition = self._sticky.switch(topic, self._available(topic, queues))
+                view = self._metadata.view.topics.get(topic)  # new partitions have no queue yet
+                led = () if view is None or len(view.partitions) > len(queues) else view.led
+                partition = self._sticky.switch(topic, led or range(len(queues)))
             else:
                 partition = partition_for_key(key, len(queues))
         return queues[partition]
@@ -309,13 +311,6 @@ class Producer(Generic[K, V]):
     async def _chosen(self, topic: str, key: bytes | None, partitioner: Partitioner) -> int | None:
         self.life.check()
         return partitioner(key, len(self._accumulator.topics.get(topic) or await self._load(topic)))
-
-    def _available(self, topic: str, queues: list[PartitionQueue]) -> Sequence[int]:
-        """Return the partitions that have a leader; all of them if none has."""
-        view = self._metadata.view.topics.get(topic)
-        if view is None or not view.led or len(view.partitions) > len(queues):  # new partitions have no queue yet
-            return range(len(queues))
-        return view.led
 
     async def _load(self, topic: str) -> list[PartitionQueue]:
         view = await self._metadata.topic(topic, self._max_block_s)

@@ -16,7 +16,6 @@ from replog.errors import DENIALS, ErrorCode, ReplogError, codes
 from replog.rpc.methods import Log
 from replog.rpc.tasks import for_good
 from replog.rpc.v1 import log_pb2
-from replog.topic import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +172,7 @@ class Sender:
         self, queue: PartitionQueue, batch: ProducerBatch, code: ErrorCode, message: str, in_flight: bool
     ) -> None:
         """Give the batch up. If its answer is still to come (`in_flight`), it may be in the log."""
-        if batch.settled:
+        if batch.outcome.settled:
             return
         if batch is queue.open:
             queue.open = None
@@ -194,7 +193,12 @@ class Sender:
             except ReplogError as error:
                 logger.warning("no producer id: %s", error)
                 if error.code in DENIALS:
-                    self._fail_nameless(error)
+                    nameless, self._nameless = self._nameless, {}
+                    for queue in nameless:
+                        for batch in list(queue.batches):
+                            self._fail(queue, batch, error.code, error.message, in_flight=False)
+                        queue.scheduled = False
+                        self.accumulator.go_on(queue)
                 else:
                     for queue in self._nameless:
                         for batch in list(queue.batches)[:1]:
@@ -208,15 +212,6 @@ class Sender:
             self._id_wanted.clear()
             nameless, self._nameless = self._nameless, {}
             self._offer_again(nameless)
-
-    def _fail_nameless(self, error: ReplogError) -> None:
-        """Fail what waits for a producer id: no ACL lets this client write."""
-        nameless, self._nameless = self._nameless, {}
-        for queue in nameless:
-            for batch in list(queue.batches):
-                self._fail(queue, batch, error.code, error.message, in_flight=False)
-            queue.scheduled = False
-            self.accumulator.go_on(queue)
 
     async def _refresh_metadata(self) -> None:
         loop = asyncio.get_running_loop()
@@ -289,15 +284,13 @@ class Sender:
             for batch in batches:
                 if now - batch.created < self.delivery_timeout_s:
                     break
-                last = f"; last error: {batch.last_error}" if batch.last_error else ""
-                reason = self._why_not_sent(queue.partition) + last
-                message = f"not delivered in {self.delivery_timeout_s:g} s{reason}"
+                message = f"not delivered in {self.delivery_timeout_s:g} s"
+                is_known = queue.partition.topic in self.metadata.view.topics
+                if is_known and self.metadata.view.leader(queue.partition) is None:
+                    message += "; it has no leader: none of its replicas that are in sync is up"
+                message += f"; last error: {batch.last_error}" if batch.last_error else ""
                 self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
-        if queue.retrying and waiting is not None and waiting.settled:
+        if queue.retrying and waiting is not None and waiting.outcome.settled:
             self._retrying[queue][0].cancel()  # otherwise the next batch would wait for the backoff of this one
             self._retry(queue)
         self.accumulator.go_on(queue)
-
-    def _why_not_sent(self, tp: TopicPartition) -> str:
-        is_led = tp.topic not in self.metadata.view.topics or self.metadata.view.leader(tp) is not None
-        return "" if is_led else "; it has no leader: none of its replicas that are in sync is up"

@@ -1,4 +1,4 @@
-"""What clients say of themselves: failures that nobody asked for, what is not there, and long waits."""
+"""What clients say of themselves: counts, failures that nobody asked for, what is not there, and long waits."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ from replog.client import (
     ReplogError,
     RetriableError,
 )
-from tests.replog.client.conftest import TP, bootstrap
+from tests.replog.client.conftest import TP, bootstrap, read
 
 
 async def until(text: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -108,3 +108,38 @@ async def test_a_broker_that_accepts_and_says_nothing_is_not_taken_for_one_that_
             for call in (consumer.partitions_for("t", 0.3), consumer.end_offsets([TP], 0.3), producer.send("t", b"x")):
                 with pytest.raises(ReplogError, match=f"NETWORK_EXCEPTION: no broker has answered in 0.3 s.*{address}"):
                     await call
+
+
+async def test_a_producer_counts_records_batches_and_requests(one_broker):
+    async with Producer(one_broker, linger_ms=20, buffer_memory=1 << 20) as producer:
+        before = producer.metrics()
+        assert before["record-send-total"] == before["request-latency-max"] == before["batch-size-avg"] == 0
+        waiting = await producer.send_many("t", [b"x" * 100] * 50)
+        assert producer.metrics()["buffer-available-bytes"] < producer.metrics()["buffer-total-bytes"] == 1 << 20
+        for delivery in waiting:
+            await delivery
+        after = producer.metrics()
+    assert after["record-send-total"] == 50
+    assert after["record-error-total"] == after["record-retry-total"] == 0
+    assert after["records-per-batch-avg"] * after["request-total"] >= 50
+    assert 50 * 100 <= after["batch-size-avg"] * 50 / after["records-per-batch-avg"] < 50 * 200
+    assert 0 < after["request-latency-avg"] <= after["request-latency-max"] < 60_000
+    assert after["buffer-available-bytes"] == 1 << 20
+
+
+async def test_a_consumer_counts_what_it_read_and_how_far_it_lags(one_broker):
+    async with Producer(one_broker) as producer:
+        for delivery in await producer.send_many("t", [b"x" * 100] * 50):
+            await delivery
+    async with Consumer(one_broker, auto_offset_reset="earliest") as consumer:
+        assert consumer.metrics()["records-lag-max"] == 0
+        consumer.assign([TP])
+        assert len(await consumer.fetch(timeout_s=60, max_records=10)) == 10
+        assert consumer.metrics()["records-lag-max"] == 40
+        assert len(await read(consumer, 40)) == 40
+        counts = consumer.metrics()
+    assert counts["records-consumed-total"] == 50
+    assert counts["bytes-consumed-total"] > 50 * 100
+    assert counts["records-lag-max"] == 0
+    assert counts["fetch-total"] >= 1
+    assert counts["fetch-latency-avg"] <= counts["fetch-latency-max"]

@@ -68,13 +68,6 @@ def test_lists_of_one_message_are_counted_apart():
 
 
 def test_what_entries_list_is_counted_over_all_of_them():
-    def isrs(*sizes: int) -> bytes:
-        items = [pb.AlterPartitionItem(new_isr=[pb.IsrMember(broker_id=1)] * size) for size in sizes]
-        return pb.AlterPartitionRequest(partitions=items).SerializeToString()
-
-    assert not is_refused(ISRS, isrs(3, 0, 2))
-    with pytest.raises(ReplogError, match="more than 5 new_isr"):
-        ISRS.check(isrs(3, 0, 3))
     reassignments = Lists(pb.AlterPartitionReassignmentsRequest.DESCRIPTOR, MOST, WITHIN)
     target = pb.ReplicaAssignment(broker_ids=[1000] * 3)
     items = [pb.ReassignablePartition(target=target)] * 2

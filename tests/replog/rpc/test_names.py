@@ -1,6 +1,7 @@
-"""Hosts are found while a disk hangs."""
+"""Hosts are found while a disk hangs, and who refuses is told from who is only silent."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -78,3 +79,18 @@ def test_ctrl_c_waits_for_no_name_server():
 
 def test_a_child_finds_hosts_though_its_parent_has_looked_some_up():
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED], check=True, timeout=60)
+
+
+async def test_silence_is_no_refusal():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as waiting:
+        for _ in range(4):  # more than it takes
+            client = waiting.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        begun = asyncio.get_running_loop().time()
+        assert not await H2.is_refused(f"127.0.0.1:{full.getsockname()[1]}", 0.3)
+        assert asyncio.get_running_loop().time() - begun >= 0.25, "it gave no answer"
+
+
+async def test_a_name_that_cannot_be_one_is_no_refusal():
+    assert not await H2.is_refused(f"{'x' * 70}.example:9092", 60)

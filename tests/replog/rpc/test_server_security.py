@@ -1,12 +1,23 @@
-"""What a broker or a controller needs before it listens: TLS or a word that it may do without; its own certificate."""
+"""What a process needs before it listens: a transport, TLS or a word that it may do without, its own certificate."""
 
 import pytest
 
 from replog.config.listeners import is_loopback
-from replog.config.processes import BrokerConfig
+from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.peer import Role
-from replog.rpc.transports import CLIENT_CONFIG, client_tls, client_transport, server_tls
+from replog.rpc.transports import (
+    CLIENT_CONFIG,
+    DEFAULT,
+    TRANSPORTS,
+    VARIABLE,
+    GrpcTransport,
+    H2Transport,
+    client_tls,
+    client_transport,
+    server_tls,
+    transport_named,
+)
 from tests.replog.rpc.secured import CLUSTER, Authority
 
 
@@ -110,3 +121,27 @@ def test_paths_of_a_clients_file_count_from_the_file(tmp_path, monkeypatch):
         ReplogError, match=r"security.protocol is PLAINTEXT, which uses neither; add security.protocol=SSL"
     ):
         client_tls(str(other))
+
+
+def test_the_setting_goes_before_the_environment(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert isinstance(transport_named(), TRANSPORTS[DEFAULT])
+    monkeypatch.setenv(VARIABLE, "h2")
+    assert isinstance(transport_named(), H2Transport)
+    assert isinstance(transport_named("grpcio"), GrpcTransport)
+
+
+def test_a_name_that_is_none_is_refused(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "http3")
+    with pytest.raises(ReplogError, match="REPLOG_RPC_TRANSPORT='http3': choose grpcio or h2") as raised:
+        transport_named()
+    assert raised.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("name", [*TRANSPORTS, ""])
+def test_every_transport_is_a_setting_of_brokers_and_controllers(name):
+    said = {"rpc.transport": name}
+    assert BrokerConfig.parse(said | {"node.id": 1, "log.dirs": "/d"}, "test").rpc_transport == name
+    assert ControllerConfig.parse(said | {"metadata.log.dir": "/d"}, "test").rpc_transport == name
+    with pytest.raises(ReplogError, match=r"rpc\.transport"):
+        ControllerConfig.parse({"rpc.transport": "tcp", "metadata.log.dir": "/d"}, "test")

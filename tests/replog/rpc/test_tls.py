@@ -219,13 +219,6 @@ async def test_a_certificate_opens_what_is_its_roles_and_a_broker_speaks_for_its
     assert str(why).removeprefix("it ") in refused
 
 
-async def test_who_has_the_certificate_is_let_through_to_the_handler(authority, handlers):
-    async with broker(H2Transport, authority, handlers) as address:
-        for role, name, does in ((Role.BROKER, "1", _register), (Role.CONTROLLER, "c", _ask_who)):
-            async with channel_to(address, H2Transport(authority.tls(role, name))) as channel:
-                assert "here" in (await error_of(does(channel, 1))).message, "the handler's own answer"
-
-
 @pytest.mark.parametrize(("kind", "auth"), [(H2Transport, "requested"), (H2Transport, "none"), (GrpcTransport, "none")])
 async def test_where_no_certificate_is_required_who_shows_none_is_an_anonymous_client(kind, authority, handlers, auth):
     async with (

@@ -91,13 +91,8 @@ class Connection(Receiver):
         """Bytes of messages that are incomplete or untaken; `holdings` returns their streams."""
         return self.inflow.held
 
-    @property
-    def open_streams(self) -> int:
-        """The number of open streams. After a GOAWAY, 0 means `Drained`."""
-        return len(self.streams)
-
     def ping(self) -> None:
-        """Send a PING, whose answer is `Pong`."""
+        """Send a PING: any answer shows that the peer lives."""
         self.write(frame(PING, 0, 0, PING_DATA))
 
     def go_away(self, code: int = 0, text: str = "", *, at_once: bool = False) -> None:

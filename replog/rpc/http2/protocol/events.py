@@ -83,10 +83,6 @@ class Drained(NamedTuple):
     after streams that were on the way."""
 
 
-class Pong(NamedTuple):
-    """The peer has answered the last `ping`."""
-
-
 class Failed(NamedTuple):
     """The connection is over. All streams are gone without further events; write `to_send` (a GOAWAY) and close."""
 
@@ -95,5 +91,5 @@ class Failed(NamedTuple):
 
 
 Event: TypeAlias = (
-    Headers | Message | Ended | Trailers | Unreadable | Reset | Writable | Opened | GoAway | Drained | Pong | Failed
+    Headers | Message | Ended | Trailers | Unreadable | Reset | Writable | Opened | GoAway | Drained | Failed
 )

@@ -53,6 +53,9 @@ class Wanted(NamedTuple):
     compressed: bool  # messages may be, in a way unknown here
 
 
+_NOTHING = Wanted(None, False, False)
+
+
 def check_field(name: bytes, value: bytes) -> None:
     """Check a header, also a pseudo-header. Raises Malformed."""
     if not _NAME.fullmatch(name, 1 if name[:1] == b":" else 0):
@@ -157,7 +160,14 @@ class HeaderDecoder:
             fields, size = self._decode(block)
         except (HPACKError, IndexError) as error:
             raise ConnectionFailure(COMPRESSION_ERROR, f"a header block cannot be read: {error}") from None
-        decoded = self._checked(fields, size, kind)
+        if size > self._bounds.header_list:
+            text = f"headers of {size} bytes; at most {self._bounds.header_list} are taken"
+            decoded = HeaderBlock([], _NOTHING, ENHANCE_YOUR_CALM, text)
+        else:
+            try:
+                decoded = HeaderBlock(fields, check_fields(fields, kind))
+            except Malformed as error:
+                decoded = HeaderBlock([], _NOTHING, PROTOCOL_ERROR, str(error))
         if self._changes:
             self._known.clear()
         elif len(block) <= _KNOWN_BYTES:
@@ -165,16 +175,6 @@ class HeaderDecoder:
                 self._known.clear()
             self._known[key] = decoded
         return decoded
-
-    def _checked(self, fields: list[tuple[bytes, bytes]], size: int, kind: int) -> HeaderBlock:
-        nothing = Wanted(None, False, False)
-        if size > self._bounds.header_list:
-            text = f"headers of {size} bytes; at most {self._bounds.header_list} are taken"
-            return HeaderBlock([], nothing, ENHANCE_YOUR_CALM, text)
-        try:
-            return HeaderBlock(fields, check_fields(fields, kind))
-        except Malformed as error:
-            return HeaderBlock([], nothing, PROTOCOL_ERROR, str(error))
 
     def _decode(self, block: bytes) -> tuple[list[tuple[bytes, bytes]], int]:
         fields: list[tuple[bytes, bytes]] = []
@@ -187,7 +187,11 @@ class HeaderDecoder:
             elif byte & 0x60 == 0x20:  # the table's size
                 if fields:
                     raise HPACKError("the table's size changes after a field")
-                position = self._resize(block, position)
+                maxsize, position = _read_number(block, position, 0x1F)
+                if maxsize > HeaderTable.DEFAULT_SIZE:
+                    raise HPACKError(f"a table of {maxsize} bytes; at most {HeaderTable.DEFAULT_SIZE} were allowed")
+                self._changes += 1
+                self._table.maxsize = maxsize
                 continue
             else:  # a literal, which may be remembered
                 index, position = _read_number(block, position, 0x3F if byte & 0x40 else 0x0F)
@@ -207,14 +211,6 @@ class HeaderDecoder:
                     ENHANCE_YOUR_CALM, f"headers of over {self._bounds.header_block} bytes in a block of {len(block)}"
                 )
         return fields, size
-
-    def _resize(self, block: bytes, position: int) -> int:
-        size, position = _read_number(block, position, 0x1F)
-        if size > HeaderTable.DEFAULT_SIZE:
-            raise HPACKError(f"a table of {size} bytes; at most {HeaderTable.DEFAULT_SIZE} were allowed")
-        self._changes += 1
-        self._table.maxsize = size
-        return position
 
 
 def _read_number(block: bytes, position: int, mask: int) -> tuple[int, int]:

@@ -247,7 +247,13 @@ class Inflow:
         size += PREFIX_BYTES
         stream = self._streams.get(number)
         if stream is None:
-            return self._consumed_late(number, size)
+            if number not in self._late:
+                return False
+            count, held = self._late.pop(number)
+            if count > 1:
+                self._late[number] = (count - 1, held - size)
+            self._untaken -= 1
+            return self._release(size)
         if not stream.untaken:
             return False
         stream.untaken -= 1
@@ -263,15 +269,6 @@ class Inflow:
             self._credit_stream(stream)
             return True
         return bool(due)
-
-    def _consumed_late(self, number: int, size: int) -> bool:
-        if number not in self._late:
-            return False
-        count, held = self._late.pop(number)
-        if count > 1:
-            self._late[number] = (count - 1, held - size)
-        self._untaken -= 1
-        return self._release(size)
 
     def refuse(self, stream: Stream, status: int, text: str) -> None:
         """Take no more messages of this stream, except those that are whole."""

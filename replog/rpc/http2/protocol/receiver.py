@@ -5,7 +5,7 @@ from typing import Literal
 
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol.bounds import Bounds, Meter
-from replog.rpc.http2.protocol.events import Ended, GoAway, Headers, Message, Pong, Reset, Trailers
+from replog.rpc.http2.protocol.events import Ended, GoAway, Headers, Message, Reset, Trailers
 from replog.rpc.http2.protocol.frames import (
     ACK,
     DATA,
@@ -316,8 +316,6 @@ class Receiver(Streams):
         if not flags & ACK:
             self._pings.count(self.now_ms)
             self.write(frame(PING, ACK, 0, bytes(payload)))
-        elif payload == PING_DATA:
-            self.emit(Pong())
         elif payload == DRAIN_DATA and self.last_taken == MAX_STREAM and not self.usable:
             self.write_go_away(self.last_peer, 0, "")
 

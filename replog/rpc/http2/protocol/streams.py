@@ -39,7 +39,10 @@ class Streams:
         self.streams: dict[int, Stream] = {}
         self.outflow = Outflow(self.streams, self.emit, self._sent_end)
         self.write = self.outflow.write
-        self.write((PREFACE if self.client else b"") + frame(SETTINGS, 0, 0, self._own_settings()))
+        own = {ENABLE_PUSH: 0} if self.client else {MAX_CONCURRENT_STREAMS: bounds.max_streams}
+        sizes = {INITIAL_WINDOW_SIZE: bounds.window, MAX_FRAME_SIZE: bounds.max_frame}
+        settings = pack_settings(own | sizes | {MAX_HEADER_LIST_SIZE: bounds.header_list})
+        self.write((PREFACE if self.client else b"") + frame(SETTINGS, 0, 0, settings))
         self.inflow = Inflow(bounds, self.streams, self.emit, self.write)
         self.next_number = 1  # a client's next stream
         self.last_peer = 0  # the client's newest stream, at a server
@@ -49,12 +52,6 @@ class Streams:
         self._asked = False  # `can_open` has been false, and `Opened` is due
         self._reset: dict[int, int] = {}  # streams that were reset lately: RESET_SENT or RESET_RECEIVED
         self._reset_before: dict[int, int] = {}  # the older ones
-
-    def _own_settings(self) -> bytes:
-        bounds = self.bounds
-        own = {ENABLE_PUSH: 0} if self.client else {MAX_CONCURRENT_STREAMS: bounds.max_streams}
-        sizes = {INITIAL_WINDOW_SIZE: bounds.window, MAX_FRAME_SIZE: bounds.max_frame}
-        return pack_settings(own | sizes | {MAX_HEADER_LIST_SIZE: bounds.header_list})
 
     @property
     def can_open(self) -> bool:

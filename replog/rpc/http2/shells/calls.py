@@ -22,13 +22,7 @@ _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1
 _EDGE = re.compile(rb"\A | \Z")  # a header's value neither begins nor ends with a space
 _MAX_TIMEOUT_MS = 99_999_999
 _PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
-_OF_HTTP = {
-    400: code_pb2.INTERNAL,
-    401: code_pb2.UNAUTHENTICATED,
-    403: code_pb2.PERMISSION_DENIED,
-    404: code_pb2.UNIMPLEMENTED,
-    **dict.fromkeys((429, 502, 503, 504), code_pb2.UNAVAILABLE),
-}
+_OF_HTTP = {404: code_pb2.UNIMPLEMENTED, **dict.fromkeys((429, 502, 503, 504), code_pb2.UNAVAILABLE)}
 
 
 @lru_cache(1000)
@@ -113,14 +107,12 @@ def parse_trailers(fields: FieldList) -> CallStatus | None:
     if not said.isdigit() or len(said) > 9:
         return CallStatus(code_pb2.UNKNOWN, f"the answer ends without a status: grpc-status is {said[:40]!r}", b"")
     message = unquote_to_bytes(values.get(b"grpc-message", b"")).decode(errors="replace")
-    return CallStatus(int(said), message, _binary(values.get(_DETAILS, b"")))
-
-
-def _binary(value: bytes) -> bytes:
+    encoded = values.get(_DETAILS, b"")
     try:
-        return binascii.a2b_base64(value + b"=" * (-len(value) % 4))
+        details = binascii.a2b_base64(encoded + b"=" * (-len(encoded) % 4))
     except binascii.Error:
-        return b""
+        details = b""
+    return CallStatus(int(said), message, details)
 
 
 def parse_answer(headers: FieldList) -> CallStatus | None:

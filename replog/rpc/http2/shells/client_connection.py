@@ -12,7 +12,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
-from replog.rpc.http2.protocol.frames import CANCEL, ENHANCE_YOUR_CALM, NO_ERROR, REFUSED_STREAM
+from replog.rpc.http2.protocol.frames import CANCEL, NO_ERROR, REFUSED_STREAM
 from replog.rpc.http2.shells.calls import parse_answer, parse_trailers
 from replog.rpc.http2.shells.message_stream import MessageStream
 from replog.rpc.http2.shells.reads import Reads
@@ -30,12 +30,6 @@ _NO_TLS = (
     f"{CLOSED} in the TLS handshake; look at ssl.keystore.location, or if no TLS is spoken there, set "
     "security.protocol=PLAINTEXT"
 )
-_OF_RESETS = {
-    NO_ERROR: code_pb2.UNAVAILABLE,
-    REFUSED_STREAM: code_pb2.UNAVAILABLE,
-    CANCEL: code_pb2.CANCELLED,
-    ENHANCE_YOUR_CALM: code_pb2.RESOURCE_EXHAUSTED,
-}
 
 
 class ClientConnection(SocketConnection):
@@ -158,7 +152,7 @@ class ClientConnection(SocketConnection):
         if event.code == REFUSED_STREAM:
             self._over(event.stream_id, self.untouched)
             return
-        code = _OF_RESETS.get(event.code, code_pb2.INTERNAL)
+        code = code_pb2.UNAVAILABLE if event.code in (NO_ERROR, CANCEL) else code_pb2.INTERNAL
         self._failed(
             event.stream_id, CallStatus(code, event.text or f"the server reset the stream ({event.code})", b"")
         )

@@ -106,7 +106,7 @@ class H2Server(Services):
             connection.write()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                while any(connection.http2.open_streams for connection in connections if not connection.lost):
+                while any(connection.http2.streams for connection in connections if not connection.lost):
                     self._drained.clear()
                     await self._drained.wait()
         tasks = [call.task for connection in connections for call in connection.calls.values()]

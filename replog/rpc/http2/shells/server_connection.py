@@ -315,9 +315,6 @@ class ServerConnection(SocketConnection):
         if (call := self.calls.get(event.stream_id)) is not None:
             self._cut_short(call, status)
 
-    def on_goaway(self, event: events.GoAway) -> None:
-        """Do nothing: the client opens nothing more, and its open calls go on."""
-
     def on_drained(self, event: events.Drained) -> None:
         self._shared.on_drained()
 

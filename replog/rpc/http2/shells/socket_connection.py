@@ -37,7 +37,7 @@ class SocketConnection(asyncio.BufferedProtocol):
     ]  # the class has it: an object that refers to itself lives longer
 
     def __init_subclass__(cls) -> None:
-        """Find the side's method for every event that it may get: `on_goaway` is for `GoAway`."""
+        """Find the side's method for every event that it cares for: `on_goaway` is for `GoAway`."""
         names = {kind: f"on_{kind.__name__.lower()}" for kind in get_args(events.Event)}
         cls._on = {kind: getattr(cls, name) for kind, name in names.items() if hasattr(cls, name)}
 
@@ -189,8 +189,8 @@ class SocketConnection(asyncio.BufferedProtocol):
     def _handle(self, received: Sequence[events.Event]) -> None:
         for event in received:
             if type(event) is not events.Message:
-                if type(event) is not events.Pong:
-                    self._on[type(event)](self, event)
+                if (handler := self._on.get(type(event))) is not None:
+                    handler(self, event)
                 continue
             stream_id, payload = event
             stream = self.streams.get(stream_id)

@@ -53,11 +53,8 @@ class Unread:
             if held <= limits.MAX_UNREAD_BYTES - 2 * self._part:
                 break
             held -= size
-            connection.refuse(stream_id, _no_room(size, cost / size / 1000))
-
-
-def _no_room(size: int, seconds: float) -> ReplogError:
-    return ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(
-        f"messages that are incomplete, or wait, fill the {limits.MAX_UNREAD_BYTES} bytes that this server has for "
-        f"them; this call has had {size} of them for {seconds:.1f} s, and others need them; send it again later"
-    )
+            why = (
+                f"messages that are incomplete, or wait, fill the {limits.MAX_UNREAD_BYTES} bytes that this server has "
+                f"for them; this call has had {size} of them for {cost / size / 1000:.1f} s; send it again later"
+            )
+            connection.refuse(stream_id, ErrorCode.THROTTLING_QUOTA_EXCEEDED.error(why))

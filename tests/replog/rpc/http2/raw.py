@@ -86,6 +86,6 @@ class Raw:
         assert (kind, stream) == (GOAWAY, 0)
         assert payload[4:] == number(failed.code) + failed.text.encode()[:1000]
         assert self.hears(headers(2**31 - 1)) == []
-        assert self.ours.open_streams == 0
+        assert not self.ours.streams
         assert not self.ours.usable
         return failed

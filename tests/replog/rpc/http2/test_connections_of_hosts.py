@@ -10,7 +10,7 @@ from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.limits import ConnectionLimits
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import log_pb2
-from tests.replog.rpc.handlers import Handlers
+from tests.replog.rpc.handlers import Handlers, ask
 
 S = 60.0
 
@@ -66,12 +66,11 @@ async def test_a_host_that_has_taken_all_places_gives_one_to_another(monkeypatch
 
 async def test_the_connection_that_is_idle_for_longest_goes_first_and_of_busy_ones_the_newest(monkeypatch):
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 4)
-    request = log_pb2.GetMetadataRequest(topics=["t"])
     async with served() as address:
         channels, reading = [], []
         for number in range(3):
             channels.append(H2Transport().connect(f"{address[0]}:{address[1]}"))
-            await channels[number].call(methods.Log["get_metadata"], request, S)
+            await ask(channels[number], "t")
             if number != 1:  # the one in the middle is idle
                 stream = channels[number].open(methods.Log["fetch"])
                 await stream.send(log_pb2.FetchRequest())
@@ -108,6 +107,5 @@ async def test_a_connection_without_a_call_for_too_long_is_closed_and_one_with_a
         await asyncio.sleep(0.7)
         stream.cancel()
         await asyncio.sleep(0.7)
-        request = log_pb2.GetMetadataRequest(topics=["t"])
-        assert await channel.call(methods.Log["get_metadata"], request, S), "a new connection is made when it is needed"
+        assert await ask(channel, "t"), "a new connection is made when it is needed"
         await channel.close()

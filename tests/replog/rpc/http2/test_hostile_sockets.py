@@ -13,6 +13,7 @@ from replog.rpc import methods
 from replog.rpc.codec import WithRecords
 from replog.rpc.http2.protocol.frames import GOAWAY, PREFACE
 from replog.rpc.http2.protocol.hpack import encode_fields
+from replog.rpc.http2.shells.calls import request_fields
 from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.transport import Channel
 from replog.rpc.v1 import inspection_pb2, log_pb2
@@ -23,18 +24,11 @@ S = 60.0
 PROTOCOL_ERROR, FLOW_CONTROL_ERROR, FRAME_SIZE_ERROR, ENHANCE_YOUR_CALM = 1, 3, 6, 11
 
 
-def call(path: str) -> list[tuple[bytes, bytes]]:
-    return [
-        (b":method", b"POST"),
-        (b":scheme", b"http"),
-        (b":path", path.encode()),
-        (b":authority", b"hostile"),
-        (b"te", b"trailers"),
-        (b"content-type", b"application/grpc"),
-    ]
+def call(path: str) -> bytes:
+    return encode_fields(request_fields(path, "hostile", None))
 
 
-PRODUCE, READ_FILE = (encode_fields(call(f"/replog.v1.{name}")) for name in ("Log/Produce", "Inspection/ReadFile"))
+PRODUCE, READ_FILE = (call(f"/replog.v1.{name}") for name in ("Log/Produce", "Inspection/ReadFile"))
 
 
 def rapid_resets() -> bytes:
@@ -148,7 +142,7 @@ async def test_a_peer_that_takes_nothing_is_sent_no_more_than_its_windows_and_le
 
 async def test_a_call_that_comes_with_the_message_whose_answer_finds_the_connection_reset_is_not_served_for_ever():
     handlers, fetch = Handlers(), methods.Log["fetch"]
-    block, request = encode_fields(call(fetch.path)), log_pb2.FetchRequest(correlation_id=7).SerializeToString()
+    block, request = call(fetch.path), log_pb2.FetchRequest(correlation_id=7).SerializeToString()
     async with serving(handlers, methods.LOG) as address:
         host, port = address.rsplit(":", 1)
         with socket.create_connection((host, int(port))) as client:
