@@ -2,7 +2,6 @@
 
 | File | What is in it |
 |---|---|
-| `hook.py` | the functions that MkDocs calls: they add pages besides docs/*.md, and change links |
-| `api.py` | the reference of the Python API, from the docstrings of `replog.client` |
+| `hook.py` | the functions that MkDocs calls: they add pages, such as that of the Python API, and change links |
 | `settings.py` | docs/settings.md: names, values and defaults from `replog/config` |
 """

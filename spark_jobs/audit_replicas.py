@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replog.command.app import App
 from replog.command.ending import SPARK, BadUse, require, tell
 from replog.command.output import Format
 from spark_jobs.audit.since import BadSaved, Saved, read_saved
@@ -27,7 +28,6 @@ from spark_jobs.command_line import (
     audit_failed,
     called,
     check_cluster,
-    command_app,
     ending,
     own_spark,
     where_of,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NAME = "replog audit run"
 SAVED = "verified.json"  # the saved audit within a report directory
 
-app = command_app()
+app = App(add_completion=False)
 
 
 @app.command()

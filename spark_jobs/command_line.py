@@ -7,7 +7,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replog.command.app import App
 from replog.command.ending import BadUse, Failed, run
 from replog.command.output import note
 from replog.config.properties import MAX_INT, number_in
@@ -65,17 +64,7 @@ Master = Annotated[
 ]
 
 
-def command_app() -> App:
-    """Return the app of one command, which looks as all others of `replog` do."""
-    return App(
-        add_completion=False,
-        rich_markup_mode="markdown",
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-
-
-def called(app: App, name: str, argv: Sequence[str] | None) -> int:
+def called(app: typer.Typer, name: str, argv: Sequence[str] | None) -> int:
     """Run the only command of `app` under this name, and return its exit status."""
     try:
         return run(lambda: app(argv, prog_name=name), failure=UNKNOWN)
@@ -96,7 +85,11 @@ def where_of(replicas: Sequence[str] | None, server: str | None, topics: Sequenc
         directories = parse_replicas(replicas)
         check_topics(directories, topics or ())
         for replica, path in ((n, path) for n, paths in directories.items() for path in paths):
-            if (owner := _owner(path)) not in (None, str(replica)):
+            properties: Mapping[str, str] = {}
+            with suppress(ReplogError):
+                properties = load_identity(path)
+            owner = properties.get("node.id", properties.get("broker.id"))  # the latter is of Kafka's older ones
+            if owner not in (None, str(replica)):
                 says = f"{path} says in {META_PROPERTIES} that it is broker {owner}'s; findings will say {replica}"
                 note(f"note: --replica {replica}: {says}")
         return directories
@@ -156,15 +149,6 @@ def parse_replicas(arguments: Sequence[str]) -> dict[int, tuple[Path, ...]]:
     return directories
 
 
-def _owner(directory: Path) -> str | None:
-    """Return the broker id in a log directory's meta.properties, if any; Kafka's older ones have it as `broker.id`."""
-    try:
-        properties = load_identity(directory)
-    except ReplogError:
-        return None
-    return properties.get("node.id", properties.get("broker.id"))
-
-
 def check_topics(directories: dict[int, tuple[Path, ...]], topics: Sequence[str]) -> None:
     """Raise BadUse for a topic that no replica has, or if there is no partition at all."""
     held: set[str] = set()
@@ -180,14 +164,10 @@ def check_topics(directories: dict[int, tuple[Path, ...]], topics: Sequence[str]
                 continue
     for topic in topics:
         if topic not in held:
-            raise BadUse(f"--topic {topic}: no replica has a partition of it (they have: {_shown(held)})")
+            shown = ", ".join(sorted(held)[:10]) + ", …" * (len(held) > 10) or "none"
+            raise BadUse(f"--topic {topic}: no replica has a partition of it (they have: {shown})")
     if not held:
         raise BadUse("no --replica holds a <topic>-<partition> directory; give the brokers' log directories")
-
-
-def _shown(names: set[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:10]) + (f" and {len(listed) - 10} more" if len(listed) > 10 else "") or "none"
 
 
 def check_cluster(servers: str, topics: Sequence[str]) -> None:

@@ -8,20 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
+from replog.command.app import App
 from replog.command.ending import BadUse
 from replog.command.output import Format
 from replog.config.properties import MAX_LONG
 from spark_jobs.audit.evidence import evidence_of
 from spark_jobs.audit.findings import MEANINGS
 from spark_jobs.audit.since import BadSaved, read_json
-from spark_jobs.command_line import called, command_app, ending
+from spark_jobs.command_line import called, ending
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.files import ReplicaStore
 
 NAME = "replog audit explain"
 SUMMARY = "summary.json"
 
-app = command_app()
+app = App(add_completion=False)
 
 
 @app.command()
@@ -86,28 +87,22 @@ def _check(finding: Mapping[str, Any]) -> None:
         raise ValueError(f"a finding has values that cannot be: {str(finding)[:100]}")
 
 
-def stores_of(where: Mapping[str, Any], topic: str) -> list[ReplicaStore]:
-    """Return the stores from which the audit read the replicas. Raises OSError."""
-    if "bootstrap_servers" in where:
-        from spark_jobs.replicas.brokers import broker_stores
-
-        return list(broker_stores(where["bootstrap_servers"], frozenset({topic})))
-    return [
-        DirectoryStore(int(replica), Path(place))
-        for replica, places in sorted(where["directories"].items())
-        for place in places
-    ]
-
-
 def explain(report: Mapping[str, Any], number: int) -> dict[str, Any]:
     """Return finding `number` (from 1) with its meaning and the bytes around it. Raises BadUse."""
     findings = report["findings"]
     if not 1 <= number <= len(findings):
         has = f"1 to {len(findings)}" if len(findings) > 1 else "1" if findings else "none"
         raise BadUse(f"there is no finding {number}: the report has {has}")
-    finding = findings[number - 1]
+    finding, where = findings[number - 1], report["where"]
+    stores: Sequence[ReplicaStore]
     try:
-        stores = stores_of(report["where"], finding["topic"])
+        if "bootstrap_servers" in where:
+            from spark_jobs.replicas.brokers import broker_stores
+
+            stores = broker_stores(where["bootstrap_servers"], frozenset({finding["topic"]}))
+        else:
+            places = [(int(replica), place) for replica, places in where["directories"].items() for place in places]
+            stores = [DirectoryStore(replica, Path(place)) for replica, place in sorted(places)]
     except OSError as error:
         raise BadUse(f"the replicas cannot be read again: {error.strerror}") from None
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from replog.command.app import App
 from replog.command.ending import SPARK, BadUse, require
 from replog.command.output import Format, note
 from replog.config.properties import MAX_INT
@@ -26,7 +27,6 @@ from spark_jobs.command_line import (
     Topics,
     called,
     check_cluster,
-    command_app,
     ending,
     own_spark,
     servers_of,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NAME = "replog audit follow"
 
-app = command_app()
+app = App(add_completion=False)
 
 
 @app.command()
@@ -162,11 +162,7 @@ def _print_json(done: "Round") -> None:
 
 
 def _print_lines(done: "Round") -> None:
-    print("\n".join(_lines(done)), flush=True)
-
-
-def _lines(done: "Round") -> list[str]:
-    """Return a line for the round, and one for each error, new finding and partition that was compared as a whole."""
+    """Print a line for the round, and one for each error, new finding and partition that was compared as a whole."""
     now = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
     findings = many(len(done.new), "new finding") + (f", {done.known} known" if done.known else "")
     lines = [
@@ -180,7 +176,7 @@ def _lines(done: "Round") -> list[str]:
         name = name_of(finding.topic, finding.partition)
         offsets = "" if finding.first is None else f" offsets {finding.first} to {finding.last}"
         lines.append(f"  {finding.kind} {name}{offsets}: {blamed(finding.kind, finding.wrong, finding.why)}")
-    return list(map(printable, lines))
+    print(*map(printable, lines), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -33,8 +33,6 @@ from replog.release import VERSION
 
 app = App(
     name="replog",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
     help="""A Kafka-faithful replicated log: brokers, clients, offline tools and audits.
 
 Data goes to stdout, everything else to stderr. Exit status: 0 ok, 1 a problem was found, 2 bad use, 130 interrupted.

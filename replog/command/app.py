@@ -50,7 +50,10 @@ class App(typer.Typer):
     """A Typer with other defaults."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"cls": _Group, "no_args_is_help": True, "rich_markup_mode": "markdown", **options})
+        shown = {"rich_markup_mode": "markdown", "context_settings": {"help_option_names": ["-h", "--help"]}}
+        super().__init__(
+            **{"cls": _Group, "no_args_is_help": True, "pretty_exceptions_enable": False, **shown, **options}
+        )
 
     def command(self, *names: Any, **options: Any) -> Callable[[Any], Any]:
         return super().command(*names, **{"cls": _Command, **options})

@@ -5,6 +5,7 @@ jobs read the entries, then the headers of the segments concerned, to find the f
 that changed during the audit is read again.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,6 @@ from spark_jobs.audit.findings import (
 from spark_jobs.audit.passes import Epochs, Progress, Reader, Starts, look, read_epochs
 from spark_jobs.audit.resolve import resolve
 from spark_jobs.audit.since import (
-    FilesOfReplicas,
     Saved,
     TakenOver,
     bounds_of,
@@ -100,7 +100,13 @@ def audit(
     replicas = reader.describe()
     taken, verified = TakenOver(), {}
     if since is not None or save:
-        listed = _listed(reader)
+        source = ChecksSource(reader.options)
+        with contextlib.ExitStack() as opened:
+            stores = source.stores()
+            for store in stores:
+                opened.callback(store.close)
+            listed = list_replicas(stores, source.topics())
+        reader.done("describe")
         taken = take_over(since, level, listed) if since is not None else taken
         verified = landmarks(listed, bounds_of(replicas)) if save else {}
     replicas, seen, moved = _settled(reader, level, replicas, taken.starts)
@@ -129,18 +135,6 @@ def audit(
         saved=saved_after(level, verified, wrong, since, taken) if save else None,
         epochs=epochs,
     )
-
-
-def _listed(reader: Reader) -> FilesOfReplicas:
-    """Return the files of all replicas, to see whether they are those of a saved audit."""
-    source = ChecksSource(reader.options)
-    stores = source.stores()
-    try:
-        return list_replicas(stores, source.topics())
-    finally:
-        for store in stores:
-            store.close()
-        reader.done("describe")
 
 
 def _settled(

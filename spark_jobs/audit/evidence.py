@@ -96,10 +96,6 @@ def _suffix(evidence: Mapping[str, Any]) -> str:
     return "." + str(evidence["file"]).rpartition(".")[2]
 
 
-def file_name(files: PartitionFiles, segment: ReplicaSegment, suffix: str) -> str:
-    return f"{files.place}/{segment_file_name(segment.base, suffix)}"
-
-
 # -- batches
 
 
@@ -107,11 +103,12 @@ def _sight(files: PartitionFiles, offset: int, evidence: Mapping[str, Any] | Non
     """Return the batch that has `offset`, or the bytes at the position that the audit saw."""
     if files.error is not None:
         return Sight(files.replica, note=f"cannot be read: {files.error}")
-    segment = _segment_named(files, evidence) if evidence is not None else _segment_of(files, offset)
+    below = [segment for segment in files.segments if segment.base <= offset]
+    segment = _segment_named(files, evidence) if evidence is not None else below[-1] if below else None
     if segment is None:
         gone = "its segment is gone since the audit" if evidence is not None else "no such offset"
         return Sight(files.replica, note=f"{gone}; the log {_extent(files)}")
-    file = file_name(files, segment, LOG_SUFFIX)
+    file = f"{files.place}/{segment_file_name(segment.base, LOG_SUFFIX)}"
     try:
         with segment.open(LOG_SUFFIX) as opened:
             log = LogFile(opened)
@@ -128,11 +125,6 @@ def _sight(files: PartitionFiles, offset: int, evidence: Mapping[str, Any] | Non
             return Sight(*place, header, log.crc(position, header))
     except OSError as error:
         return Sight(files.replica, file, note=f"cannot be read: {error}")
-
-
-def _segment_of(files: PartitionFiles, offset: int) -> ReplicaSegment | None:
-    slot = bisect_right(files.segments, offset, key=lambda segment: segment.base) - 1
-    return files.segments[slot] if slot >= 0 else None
 
 
 def _segment_named(files: PartitionFiles, evidence: Mapping[str, Any]) -> ReplicaSegment | None:

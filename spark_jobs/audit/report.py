@@ -95,13 +95,13 @@ def finding_record(finding: AuditFinding) -> dict[str, Any]:
 
 
 def summary(result: Audit) -> dict[str, Any]:
-    """Return the result as plain values, with the first 1,000 findings."""
-    standing = states(result)
+    """Return the result as plain values, with the first 1,000 findings. At `where` the replicas can be read again."""
+    standing, directories = states(result), {str(n): list(map(str, places)) for n, places in result.directories.items()}
     return {
         "verdict": result.verdict,
         "exit_code": EXIT_CODES[result.verdict],
         "level": result.level,
-        "where": _where(result),
+        "where": {"bootstrap_servers": result.where} if isinstance(result.where, str) else {"directories": directories},
         "partitions_compared": result.compared,
         "since": None if result.taken is None else result.taken.notes(),
         "cleaned": notes_of_cleaned(result.level, result.replicas),
@@ -117,13 +117,6 @@ def summary(result: Audit) -> dict[str, Any]:
         "seconds": result.seconds,
         "bytes_read": result.bytes_read,
     }
-
-
-def _where(result: Audit) -> dict[str, Any]:
-    """Return the place of the replicas, with which they can be read again."""
-    if isinstance(result.where, str):
-        return {"bootstrap_servers": result.where}
-    return {"directories": {str(replica): list(map(str, places)) for replica, places in result.directories.items()}}
 
 
 def counts(result: Audit) -> dict[str, int]:

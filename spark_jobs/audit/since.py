@@ -58,9 +58,6 @@ class Landmark:
             return f"was truncated below {offset}: the last batch there is another one, or was compacted"
         return None
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Landmark":
         """Parse a landmark. Raises ValueError, KeyError, TypeError."""
@@ -149,7 +146,7 @@ class Saved:
                 "topic": partition.topic,
                 "partition": partition.partition,
                 "verified_to": saved.verified_to,
-                "replicas": [{"replica": n, **mark.as_json()} for n, mark in sorted(saved.replicas.items())],
+                "replicas": [{"replica": n, **asdict(mark)} for n, mark in sorted(saved.replicas.items())],
             }
             for partition, saved in sorted(self.partitions.items())
         ]
@@ -188,20 +185,8 @@ def read_json(path: Path, what: str, parse: Callable[[Any], Any], remedy: str) -
     try:
         return parse(json.loads(raw))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        raise BadSaved(f"{path} is no {what} of this version: {_flaw(error)}; {remedy}") from None
-
-
-def _flaw(error: Exception) -> str:
-    """Say why a JSON file could not be read."""
-    match error:
-        case json.JSONDecodeError() | UnicodeDecodeError():
-            return f"it is not JSON, or was cut ({error})"
-        case KeyError():
-            return f"it has no {error}"
-        case ValueError():
-            return str(error)[:200]
-        case _:
-            return "its values are of other kinds"
+        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:200]
+        raise BadSaved(f"{path} is no {what} of this version: {why}; {remedy}") from None
 
 
 def _partition(stored: Any) -> tuple[TopicPartition, SavedPartition]:

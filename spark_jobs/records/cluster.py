@@ -175,14 +175,8 @@ async def resolve(
     a starting timestamp and `latest_if_too_young` is not set."""
     asked = bound.of(there)
     if not bound.by_time:
-        return {
-            partition: there[partition].start
-            if value == EARLIEST
-            else there[partition].end
-            if value == LATEST
-            else value
-            for partition, value in asked.items()
-        }
+        ends = {partition: {EARLIEST: at.start, LATEST: at.end} for partition, at in there.items()}
+        return {partition: ends[partition].get(value, value) for partition, value in asked.items()}
     by_partition = await offsets(client, options, asked)
     resolved: dict[TopicPartition, int] = {}
     for partition, offset in by_partition.items():

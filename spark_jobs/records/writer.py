@@ -40,8 +40,16 @@ class _Row(NamedTuple):
 
 class _Writer:
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        """Raise INVALID_CONFIG if a column is missing or of the wrong type. Other columns are not written."""
         self._options = options
-        _check_columns(options, schema)
+        there = {field.name: field.dataType.simpleString() for field in schema.fields}  # this has no nullability
+        for name, wanted in _TYPES.items():
+            if name in there and there[name] not in wanted:
+                raise refused(f"column {name!r} is of type {there[name]}; it must be {' or '.join(wanted)}; cast it")
+        if "value" not in there:
+            raise refused("there is no column 'value'")
+        if options.topic is None and "topic" not in there:
+            raise refused("no topic is given; set the option topic, or add a column 'topic'")
 
     @reported_first()
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -64,18 +72,6 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writes each micro-batch at least once."""
-
-
-def _check_columns(options: SinkOptions, schema: StructType) -> None:
-    """Raise INVALID_CONFIG if a column is missing or of the wrong type. Other columns are not written."""
-    there = {field.name: field.dataType.simpleString() for field in schema.fields}  # this has no nullability
-    for name, wanted in _TYPES.items():
-        if name in there and there[name] not in wanted:
-            raise refused(f"column {name!r} is of type {there[name]}; it must be {' or '.join(wanted)}; cast it")
-    if "value" not in there:
-        raise refused("there is no column 'value'")
-    if options.topic is None and "topic" not in there:
-        raise refused("no topic is given; set the option topic, or add a column 'topic'")
 
 
 class _Writing:

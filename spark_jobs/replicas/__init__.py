@@ -8,10 +8,10 @@
 | the store of a running broker, over gRPC | `brokers.py` |
 | the description of a whole replica | `describe.py` |
 | classes of faults | `faults.py` |
-| every batch of a segment, judged by `replog.log_tools.checker`; files that change meanwhile | `segment_check.py` |
+| every batch of a segment, judged by `replog.log_tools.checker`; what the short ways share | `segment_check.py` |
 | the index entries of a segment, against batch headers: as points, or hashed as blocks | `index_check.py` |
 | the data source of the audit: one pass over segments, of one kind of check | `checks.py` |
-| batches by offset, and the fast way through a sound segment | `blocks.py`, `sound.py` |
+| batches by offset, and the fast way through a sound segment | `blocks.py` |
 | transaction indexes and producer snapshots | `producers.py` |
 | digest indexes at an offset | `digests.py` |
 | the records that compaction has left in a segment | `cleaned.py` |

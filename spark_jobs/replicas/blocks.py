@@ -34,15 +34,16 @@ from replog.log.formats.walk import LogFile
 from replog.log_tools.checker.segment import missing_from
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
-from spark_jobs.replicas.segment_check import Batch, check_segment
-from spark_jobs.replicas.sound import (
+from spark_jobs.replicas.segment_check import (
     HEADER_LAYOUT,
     INDEX_LAYOUTS,
     Array,
+    Batch,
     NotSound,
     SoundIndex,
     check_beside,
     check_epochs,
+    check_segment,
     require,
 )
 

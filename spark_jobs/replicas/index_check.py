@@ -30,8 +30,7 @@ from replog.log_tools.checker.segment import gap_behind, missing_from
 from spark_jobs.replicas.blocks import Block, Cells, digest_of
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import EpochCheckpoint, ReplicaSegment
-from spark_jobs.replicas.segment_check import check_segment
-from spark_jobs.replicas.sound import (
+from spark_jobs.replicas.segment_check import (
     HEADER_LAYOUT,
     INDEX_LAYOUTS,
     Array,
@@ -39,6 +38,7 @@ from spark_jobs.replicas.sound import (
     SoundIndex,
     check_beside,
     check_epochs,
+    check_segment,
     require,
 )
 

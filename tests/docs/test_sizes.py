@@ -12,7 +12,7 @@ PRODUCT = (".py", ".js", ".css", ".j2", ".html", ".go", ".java")
 LINES = {
     "benchmarks": 2_855,
     "docs": 3,
-    "docsite": 321,
+    "docsite": 317,
     "follower": 663,
     "leader": 1_761,
     "pyspark_replog": 5,
@@ -21,9 +21,9 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_762,
-    "replog/cli": 3_674,
+    "replog/cli": 3_672,
     "replog/client": 4_945,
-    "replog/command": 507,
+    "replog/command": 510,
     "replog/common": 407,
     "replog/config": 731,
     "replog/console": 1_443,
@@ -37,13 +37,13 @@ LINES = {
     "replog/rpc": 6_253,
     "replog/server": 9_639,
     "replog/simulator": 8_760,
-    "spark_jobs": 1_192,
-    "spark_jobs/audit": 3_568,
-    "spark_jobs/records": 1_813,
-    "spark_jobs/replicas": 2_789,
+    "spark_jobs": 1_163,
+    "spark_jobs/audit": 3_532,
+    "spark_jobs/records": 1_803,
+    "spark_jobs/replicas": 2_786,
 }
-FILES = 470
-TESTS = 69_219
+FILES = 468
+TESTS = 69_212
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -1,4 +1,4 @@
-"""The site builds without a warning, and every link in it leads somewhere."""
+"""The site builds without a warning, and every link in it leads somewhere. Every name of the Python API is there."""
 
 import os
 import re
@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from docsite.hook import ABOVE
+from docsite.hook import ABOVE, api_reference
+from replog import client
 from tests.docs.tree import DOCUMENTS, ROOT
 
 
@@ -85,3 +86,14 @@ def test_lists_are_written_so_that_they_are_lists_on_the_site_too(document):
     item = r"(?:[-*]|\d+\.) "
     assert not re.findall(rf"^(?!{item}|#|$).+\n{item}.*", text, re.M)
     assert not re.findall(r"^ {1,3}\S.*", text, re.M)
+
+
+def test_every_name_and_method_says_what_it_promises():
+    text = api_reference()
+    for name in client.__all__:
+        assert re.search(rf"^##+ ({name}\b|.* and {name}$)|`{name}`", text, re.M), name
+    silent = re.findall(
+        r"^```python\n(?:async )?(\w+(?<!_nowait))(?:\(.*?\))? -> [^`]*```\n\n+(?=```|#|\Z)", text, re.M
+    )
+    silent += re.findall(r"^##+ (.*)\n\n+```", text, re.M)
+    assert not silent, f"these have no docstring: {silent}"

@@ -14,8 +14,7 @@ from spark_jobs.replicas.blocks import Block, Cells
 from spark_jobs.replicas.faults import MAX_FAULTS, FileFault, capped
 from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_check import BYTES, Point, index_blocks, index_points
-from spark_jobs.replicas.segment_check import check_segment
-from spark_jobs.replicas.sound import SoundIndex
+from spark_jobs.replicas.segment_check import SoundIndex, check_segment
 from tests.damage.vocabulary import flip, overwrite
 from tests.spark_jobs.log_directories import path_of, segments
 

@@ -23,8 +23,7 @@ from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
 from spark_jobs.replicas.files import ReplicaSegment
 from spark_jobs.replicas.index_check import Point
-from spark_jobs.replicas.segment_check import Batch, check_segment
-from spark_jobs.replicas.sound import NotSound
+from spark_jobs.replicas.segment_check import Batch, NotSound, check_segment
 from tests.audit.replica_files import name_records
 from tests.damage.rng import batches_of, damaged
 from tests.damage.vocabulary import seal
