@@ -6,7 +6,6 @@ from typing import TypedDict
 from replog.errors import ErrorCode
 from replog.log.log import Log
 from replog.log.offsets import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, Isolation, TimestampAndOffset
-from replog.log.timestamps import offset_for_timestamp
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -20,6 +19,16 @@ class Telling(TypedDict, total=False):
 
     alone: bool
     look_up: Callable[[Log, int], TimestampAndOffset | None]
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampAndOffset | None:
+    """Find the first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
+    start_offset = 0
+    while (batch := log.batch_for_timestamp(timestamp, start_offset)) is not None:
+        if (record := batch.find()) is not None:
+            return record
+        start_offset = batch.header.next_offset
+    return None
 
 
 def list_offset(

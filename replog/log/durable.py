@@ -263,10 +263,6 @@ class DurableLog:
                 self.replace_producers(task.producers)
                 self._remains, self._settled_start = None, self.log_start_offset
 
-    def flush_failed(self, error: LogStorageError) -> None:
-        """Fail with this error, which a task has met: the disk failed."""
-        self.work.fail(error)
-
     def flush(self, up_to: int | None = None) -> None:
         """fsync everything below `up_to` (the log end if None), now (LG-18)."""
         if (task := self.flush_task(up_to)) is not None:

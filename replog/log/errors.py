@@ -169,6 +169,7 @@ class DiskWork:
             raise failure from error
 
     def fail(self, failure: LogStorageError) -> None:
+        """Note a disk error that this or another thread has met, such as a task's."""
         self._log.failure = failure
         self._log.on_failure(failure)
 

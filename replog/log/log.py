@@ -157,15 +157,15 @@ class Log(DurableLog):
         epochs that never fall. The batches before the first bad one are appended, then its fault is raised (FT-11:
         nothing from that batch on). After an error the caller continues from `log_end_offset`. UnexpectedAppendOffset
         if the first does not begin at the log end (FT-13)."""
-        checked = check_replicated_batches(
+        batches, fault = check_replicated_batches(
             records, self.log_end_offset, self.epochs.latest_epoch or 0, holes=self.config.compacted
         )
-        if checked.batches:
+        if batches:
             with self.work:
-                self._write_replicated(memoryview(records), checked.batches)
+                self._write_replicated(memoryview(records), batches)
                 self.ask_for_flush()
-        if checked.fault is not None:
-            raise checked.fault
+        if fault is not None:
+            raise fault
 
     def _write_replicated(self, records: memoryview, batches: Sequence[tuple[int, BatchHeader]]) -> None:
         """Add the batches that follow each other in `records`, with one write for each segment. They roll as on the

@@ -4,7 +4,7 @@ The indexes and the headers say within microseconds which batch claims such a re
 decompress it. That is a step of its own: it needs only the batch, and can run elsewhere."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from replog.log.errors import InvalidRecord
 from replog.log.formats.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader
@@ -48,20 +48,6 @@ class ClaimingBatch(NamedTuple):
         except InvalidRecord:
             pass
         return TimestampAndOffset(header.max_timestamp, first, header.leader_epoch)
-
-
-class HasBatches(Protocol):
-    def batch_for_timestamp(self, timestamp: int, start_offset: int) -> ClaimingBatch | None: ...
-
-
-def offset_for_timestamp(log: HasBatches, timestamp: int) -> TimestampAndOffset | None:
-    """Find the first record, by offset, with a timestamp of at least `timestamp` (SG-7); None if there is none."""
-    start_offset = 0
-    while (batch := log.batch_for_timestamp(timestamp, start_offset)) is not None:
-        if (record := batch.find()) is not None:
-            return record
-        start_offset = batch.header.next_offset
-    return None
 
 
 def find_batch_by_timestamp(

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from leader.list_offsets import offset_for_timestamp
 from replog.log.offsets import Isolation, TimestampAndOffset
-from replog.log.timestamps import offset_for_timestamp
 from tests.damage.samples import BATCH, CLEAN, END, EPOCHS, INDEXES, assert_as_if_never_damaged, put_back, reopen
 from tests.damage.vocabulary import Damage, changed, missing, segment_file, sparse, written
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from replog.log.directories.replica import Offsets
 from replog.log.formats.checkpoint import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -42,10 +41,6 @@ class Checkpoints:
         every = self._recovery_points, self._log_starts, self._high_watermarks
         recovery_points, log_starts, high_watermarks = (_read_or_empty(each, report) for each in every)
         return recovery_points, log_starts, high_watermarks
-
-    def read_one(self, tp: TopicPartition, report: Report) -> Offsets:
-        """Return the offsets of one replica. An unreadable checkpoint counts as empty."""
-        return Offsets(*(offsets.get(tp, 0) for offsets in self.read(report)))
 
     def write_all(self) -> None:
         self.write_recovery_points()

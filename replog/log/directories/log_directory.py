@@ -325,7 +325,8 @@ class LogDirectory:
         if not os.path.lexists(path):
             return None
         cleaned, certain = self.cleaned_offsets.get(tp) is not None, lambda: placed(tp, self._known)
-        opened = open_replica(path, config, self.checkpoints.read_one(tp, report), False, cleaned, certain, report)
+        offsets = Offsets(*(each.get(tp, 0) for each in self.checkpoints.read(report)))
+        opened = open_replica(path, config, offsets, False, cleaned, certain, report)
         if opened is not None:
             self.cleaned_offsets.lower_to(tp, opened.log.segments[-1].base_offset)
         return opened
@@ -351,7 +352,7 @@ class LogDirectory:
         self.offline = error
         for log in self._all().values():
             if log.failure is None:
-                log.flush_failed(error)
+                log.work.fail(error)
 
     def forget_gone(self) -> None:
         """Remove deleted replicas from the checkpoints, in any thread."""

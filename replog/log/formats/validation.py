@@ -3,7 +3,6 @@
 Only headers are read, and the CRC is computed once; records are touched for compacted topics alone."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode, ReplogError
@@ -133,17 +132,11 @@ def with_head(head: bytes, batch: Buffer) -> Buffer:
     return view
 
 
-class ReplicatedBatches(NamedTuple):
-    """The good batches at the front of a fetch, and the reason why the rest is refused."""
-
-    batches: list[tuple[int, BatchHeader]]
-    fault: ReplogError | None
-
-
 def check_replicated_batches(
     records: Buffer, log_end_offset: int, latest_epoch: int, *, holes: bool
-) -> ReplicatedBatches:
-    """Split `records` at the first batch that may not follow the log (2.8, stricter): by CRC, header, offset or epoch.
+) -> tuple[list[tuple[int, BatchHeader]], ReplogError | None]:
+    """Return the good batches at the front of `records`, with positions, and why the rest may not follow the log (2.8,
+    stricter): by CRC, header, offset or epoch.
 
     Every batch must begin where the one before it ended, the first at the log end (with `holes`, those of a compacted
     topic, there or later), and its leader epoch may not be negative or fall. A trailing part of a batch is dropped."""
@@ -165,8 +158,8 @@ def check_replicated_batches(
             good.append((position, header))
             next_offset, epoch = header.next_offset, header.leader_epoch
     except ReplogError as error:
-        return ReplicatedBatches(good, error)
-    return ReplicatedBatches(good, None)
+        return good, error
+    return good, None
 
 
 def continues(header: BatchHeader, next_offset: int, *, holes: bool) -> bool:

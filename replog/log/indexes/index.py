@@ -150,9 +150,6 @@ class Index(EntryFile):
         super().__init__(path, base_offset, new=new)
         self.warm = WARM_BYTES // self.layout.size  # entries
 
-    def offset_at(self, slot: int) -> int:
-        return self.entry(slot)[self.offset_field] + self.base_offset
-
     @property
     def last_offset(self) -> int | None:
         return self._last_entry()[self.offset_field] + self.base_offset if self.count else None
@@ -176,7 +173,7 @@ class Index(EntryFile):
         if self.missing:
             raise CorruptIndex(f"{self.path} is missing")
         self.check_whole()
-        if self.count and not 0 <= self.offset_at(self.count - 1) - self.base_offset <= MAX_RELATIVE_OFFSET:
+        if self.count and not 0 <= self.entry(self.count - 1)[self.offset_field] <= MAX_RELATIVE_OFFSET:
             raise CorruptIndex(f"{self.path}: last offset {self.last_offset} is no offset of its segment")
         if self.count < 2:
             return

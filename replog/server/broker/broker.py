@@ -311,7 +311,7 @@ class Broker:
         if tp is None or lost is None:
             log.error("a file failed, to be tried again", reason=error.message)
         elif lost.failure is None and isinstance(error, LogStorageError):
-            lost.flush_failed(error)  # reports the error here once more
+            lost.work.fail(error)  # reports the error here once more
         else:
             self._fetchers.stop(tp)
             self._lifecycle.report_soon()

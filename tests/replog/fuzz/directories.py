@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from leader.list_offsets import offset_for_timestamp
 from replog.config.topic import TopicConfig
 from replog.errors import ReplogError
 from replog.log.directories.log_directory import LogDirectory
@@ -18,7 +19,6 @@ from replog.log.formats.records import iterate_records
 from replog.log.log import Log
 from replog.log.offsets import AppendOrigin, Isolation
 from replog.log.retention import delete_old_segments
-from replog.log.timestamps import offset_for_timestamp
 from replog.log_tools.dump import dump_file
 from replog.log_tools.verify.paths import verify
 from replog.log_tools.verify.segment import Options, VerifiedTotals

@@ -187,7 +187,7 @@ def test_a_task_that_met_a_failed_disk_fails_the_log(tmp_path):
     told: list[LogStorageError] = []
     log.on_failure = told.append
     error = LogStorageError("the disk failed")
-    log.flush_failed(error)
+    log.work.fail(error)
     assert told == [error]
     with pytest.raises(LogStorageError):
         append(log, client_batch(b"x"))

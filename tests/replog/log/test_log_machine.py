@@ -14,13 +14,13 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from leader.list_offsets import offset_for_timestamp
 from replog.errors import ReplogError
 from replog.log.errors import CorruptRecord, OffsetOutOfRange, OffsetsOutOfOrder, UnexpectedAppendOffset
 from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.log.retention import delete_old_segments
 from replog.log.segment import UNWRITTEN_ENTRIES
-from replog.log.timestamps import offset_for_timestamp
 from tests.cases import SOAK
 from tests.replog.log.batches import changed, client_batch, config, leader_batch, open_log, stamped
 from tests.replog.log.crashes import crash

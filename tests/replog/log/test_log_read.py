@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from leader.list_offsets import offset_for_timestamp
 from replog.log.errors import OffsetOutOfRange
 from replog.log.formats.batch import parse_header
 from replog.log.log import Log
 from replog.log.offsets import FetchData, Isolation, OffsetMetadata, TimestampAndOffset
-from replog.log.timestamps import offset_for_timestamp
 from tests.replog.log.batches import append, changed, client_batch, layout, open_log
 
 

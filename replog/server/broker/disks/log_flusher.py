@@ -99,7 +99,7 @@ class LogFlusher:
                 if flushed.last_stable_offset != stable_before:  # a truncation is done: transactions are known again
                     self._manager.touched(tp, high_watermark_advanced=False)
             elif isinstance(error, LogStorageError):
-                flushed.flush_failed(error)
+                flushed.work.fail(error)
             else:
                 later.append({"partition": str(tp), "reason": error.message})
                 self.ask(tp, flushed, task.up_to)

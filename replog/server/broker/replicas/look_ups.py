@@ -26,7 +26,7 @@ class LookUps:
         self.rests_until_s = 0.0
 
     async def offset_for_timestamp(self, log: Log, timestamp: int, deadline_s: float) -> TimestampAndOffset | None:
-        """Look up an offset like `replog.log.timestamps`. Raises REQUEST_TIMED_OUT at `deadline_s`, loop time."""
+        """Look up an offset like `leader.list_offsets`. Raises REQUEST_TIMED_OUT at `deadline_s`, loop time."""
         start_offset = 0
         try:
             async with asyncio.timeout_at(deadline_s):
