@@ -23,7 +23,7 @@ from replog.metadata.values import NO_BROKER_EPOCH, Claim, PartitionState, Topic
 from replog.metadata.values import BrokerRegistration as Registration
 from replog.topic import TopicPartition
 from tests.replog.log.batches import config
-from tests.scenarios.broker import Broker, Requests, ScenarioClock
+from tests.scenarios.broker import Broker, Requests, ScenarioClock, Stream
 from tests.scenarios.language import ScenarioError
 from tests.scenarios.notation import (
     TOPIC,
@@ -37,7 +37,6 @@ from tests.scenarios.notation import (
     show_partition,
     show_set,
 )
-from tests.scenarios.streams import Stream
 
 Late = tuple[FetchPartition, FetchAnswer]
 Decided = dict[TopicPartition, tuple[ErrorCode, PartitionState | None]]

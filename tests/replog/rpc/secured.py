@@ -22,7 +22,7 @@ LONG_AGO = NOW - timedelta(days=700)
 class Authority:
     def __init__(self, directory: Path, cluster_id: str = CLUSTER) -> None:
         self.directory = directory
-        init(directory, cluster_id, LONG_AGO)
+        init(directory, cluster_id)
 
     @property
     def truststore(self) -> Path:

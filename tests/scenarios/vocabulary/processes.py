@@ -3,9 +3,9 @@
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from tests.leader.replicas import bytes_of
+from tests.scenarios.broker import Stream
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError
-from tests.scenarios.streams import Stream
 from tests.scenarios.vocabulary.replicas import replica_of
 from tests.scenarios.world import World
 

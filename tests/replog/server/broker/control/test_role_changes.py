@@ -18,8 +18,9 @@ from replog.log.directories.identity import read_position
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import record_of
-from replog.metadata.values import Topic
+from replog.metadata.values import PartitionState, Topic
 from replog.rpc.v1 import metadata_pb2
+from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan_replica
 from replog.server.broker.metrics import directory_metrics
 from replog.server.work import SLICE
 from replog.topic import TopicPartition
@@ -253,3 +254,45 @@ async def test_the_image_moves_with_the_roles_and_a_stop_in_between_leaves_nothi
     assert again.logs is not None
     assert all(directory.clean for directory in again.logs.directories)
     await cluster.led(TP)
+
+
+TOPIC, OTHER = Topic("t", b"1" * 16), Topic("t", b"2" * 16)
+LED, FOLLOWED = (PartitionState((1, 2, 3), (1, 2, 3), leader, 5, 9) for leader in (1, 2))
+NOTHING = Present(None, False)
+HERE = Present(TOPIC.topic_id, True)
+DELETE, CREATE, REPLACE, LEAD, KEEP = ReplicaPlan
+
+
+@pytest.mark.parametrize(
+    ("state", "topic", "present", "expected"),
+    [
+        (FOLLOWED, TOPIC, NOTHING, CREATE),
+        (LED, TOPIC, NOTHING, CREATE),
+        (FOLLOWED, TOPIC, HERE, KEEP),
+        (FOLLOWED, TOPIC, HERE._replace(led_epoch=4), KEEP),
+        (LED, TOPIC, HERE, LEAD),
+        (LED, TOPIC, HERE._replace(led_epoch=4), LEAD),
+        (LED, TOPIC, HERE._replace(led_epoch=5), KEEP),
+        (FOLLOWED, OTHER, HERE, REPLACE),
+        (LED, OTHER, HERE._replace(is_hosted=False), REPLACE),
+        (None, TOPIC, HERE, DELETE),
+        (FOLLOWED, None, HERE, DELETE),
+        (None, None, Present(TOPIC.topic_id, is_hosted=False), DELETE),
+        (None, None, Present(None, is_hosted=True), DELETE),
+        (None, None, NOTHING, KEEP),
+        (FOLLOWED, None, NOTHING, KEEP),
+        (FOLLOWED, TOPIC, Present(None, is_hosted=True), KEEP),
+    ],
+)
+def test_what_becomes_of_a_replica(
+    state: PartitionState | None, topic: Topic | None, present: Present, expected: ReplicaPlan
+) -> None:
+    """CT-17, CT-18, CT-19, EP-3."""
+    assert plan_replica(1, state, topic, present) is expected
+
+
+def test_a_replica_that_is_placed_elsewhere_goes_and_none_comes() -> None:
+    """CT-17."""
+    assert plan_replica(4, LED, TOPIC, HERE) is DELETE
+    assert plan_replica(4, LED, TOPIC, NOTHING) is KEEP
+    assert plan_replica(4, LED, OTHER, HERE) is DELETE
