@@ -49,7 +49,7 @@ async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secu
         await cluster.start()
         await prepare(cluster.bootstrap)
         await cluster.create(TOPIC, PARTITIONS)
-        address = cluster.member(attack.at).address
+        address = cluster.local.state.member(attack.at).address
         async with (
             load(cluster, {TOPIC: PARTITIONS}, PER_SECOND) as steady,
             Beside.program(name, [sys.executable, "-m", "benchmarks.attackers", name, address]) as attacker,
@@ -63,7 +63,7 @@ async def measure(name: str, attack: Attack, home: Path, seconds: float, *, secu
             await attacker.order("begin")
             await asyncio.sleep(seconds)
             ended, peak = time.perf_counter(), peak_bytes(pid)
-        log = cluster.local.log_file(cluster.member(CONTROLLER))
+        log = cluster.local.log_file(cluster.local.state.member(CONTROLLER))
         return {
             "budget_mib": attack.budget / MIB,
             "grown_mib": max(0, peak - resting) / MIB,  # below 0 if the kernel counts the peak late

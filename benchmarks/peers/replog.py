@@ -16,7 +16,6 @@ from benchmarks.peers.peer import BROKERS, ClusterPeer, DescribedPartition, Sett
 from replog.client import Admin, Producer
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.errors import ErrorCode, ReplogError
-from replog.local_cluster.cluster_file import LocalMember
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import ProcessState, end
 from replog.rpc.transports import CLIENT_CONFIG, DEFAULT, TRANSPORTS
@@ -54,9 +53,6 @@ class ReplogPeer(ClusterPeer):
         with contextlib.suppress(ReplogError):  # there is no cluster
             processes = [member.process for member in self.local.state.members if member.process is not None]
             await asyncio.to_thread(end, processes)
-
-    def member(self, name: str) -> LocalMember:
-        return self.local.state.member(name)
 
     @property
     def members(self) -> Mapping[str, int]:

@@ -26,6 +26,7 @@ from tests.scenarios.notation import named, show_answer, show_fetch
 
 Requests = dict[TopicPartition, FetchPartition]
 Respond = Callable[[dict[TopicPartition, FetchAnswer]], None]
+Send = Callable[[Sequence[SessionRow]], None]
 
 
 class ScenarioClock:
@@ -159,32 +160,25 @@ class Broker(ReplicaManager):
 
     def answer_follower(self, request: SessionRequest, respond: Respond) -> bool:
         """A follower's fetch, on a stream of its own: answered now, or waiting for data (FE-11). True if it waits."""
-
-        def answer(rows: Sequence[SessionRow]) -> None:
-            self._answer(session, rows, respond)
-
-        session, now_ms = self.open_session(answer, answer), self.clock.monotonic_ms()
+        session = self.open_session(lambda rows: self._answer(session, rows, respond))
+        now_ms = self.clock.monotonic_ms()
         self.failure_detector.heard(request.replica_id, now_ms)
         session.on_request(request, now_ms)
         return session in self.open_sessions
 
     def answer_consumer(self, request: SessionRequest, respond: Respond) -> bool:
         """A consumer's fetch, on a stream of its own. True if it waits."""
-        config = self.config
-
-        def answer() -> None:
-            self._answer(session, session.answer(self.clock.monotonic_ms(), config.fetch_max_bytes), respond)
-
+        config, now_ms = self.config, self.clock.monotonic_ms
         session = ConsumerSession(
             self.sessions,
             self.replicas,
-            answer,
+            lambda: self._answer(session, session.answer(now_ms(), config.fetch_max_bytes), respond),
             max_bytes=config.fetch_max_bytes,
             max_wait_ms=config.request_timeout_ms,
         )
         self.open_sessions[session] = None
         session.on_request(request)
-        response = session.ask(request, self.clock.monotonic_ms(), config.fetch_max_bytes)
+        response = session.ask(request, now_ms(), config.fetch_max_bytes)
         if response is not None:
             self._answer(session, response, respond)
         return session in self.open_sessions
@@ -195,15 +189,13 @@ class Broker(ReplicaManager):
         session.close()
         respond({row.topic_partition: row.answer for row in rows})
 
-    def open_session(
-        self, send: Callable[[Sequence[SessionRow]], None], push: Callable[[Sequence[SessionRow]], None]
-    ) -> FollowerSession:
+    def open_session(self, send: Send, push: Send | None = None) -> FollowerSession:
         session = FollowerSession(
             self.sessions,
             self.replicas,
             self.on_fetched,
             send,
-            push,
+            push or send,
             lambda _: None,
             max_bytes=self.config.fetch_max_bytes,
             max_wait_ms=self.config.request_timeout_ms,

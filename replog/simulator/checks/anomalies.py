@@ -23,12 +23,14 @@ and offsets come again: nothing of that partition is a fault then but made-up va
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import attrgetter
 from typing import NamedTuple
 
 from replog.simulator.history import Deletion, Drained, History, Latest, Outcome, Poll, ProducerSend, Read, Seek
 from replog.topic import TopicPartition
 
 SHOWN = 48  # bytes of a value
+_completed = attrgetter("completed_s")
 
 
 class Anomaly(NamedTuple):
@@ -358,10 +360,6 @@ def _latest(history: History) -> Iterator[Anomaly]:
         most_by_then.append(
             latest if latest.offset >= before.offset else replace(before, completed_s=latest.completed_s)
         )
-
-
-def _completed(latest: Latest) -> float:
-    return latest.completed_s
 
 
 def _shown(send: ProducerSend) -> str:
