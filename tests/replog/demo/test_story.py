@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from replog.client.records import encode_batch
 from replog.demo.story import TOPIC, Narrator, _busiest_leader, _home, _identity, flip_payload_bit
 from replog.errors import ReplogError
-from replog.log.formats.batch import HEADER, iterate_batches, parse_header, validate_crc
+from replog.log.formats.batch import iterate_batches, validate_crc
 from replog.rpc.v1 import log_pb2
+from tests.replog.log.batches import leader_batch
 
 
 def test_a_step_that_does_not_hold_is_marked_and_remembered(capsys):
@@ -48,18 +48,11 @@ def test_a_finding_is_known_by_class_replica_partition_and_first_offset():
     assert _identity(finding) == ("BIT_ROT", 1, "t", 2, 7)
 
 
-def _batch(base_offset: int, values: list[bytes]) -> bytes:
-    data = bytearray(encode_batch([(1000, None, value, ()) for value in values]))
-    header = parse_header(data)._replace(base_offset=base_offset, leader_epoch=0)
-    HEADER.pack_into(data, 0, *header)
-    return bytes(data)
-
-
 @pytest.fixture
 def replica(tmp_path: Path) -> Path:
     """Two segments of five batches of two records each."""
     for base in (0, 10):
-        segment = b"".join(_batch(base + 2 * n, [b"first", b"second"]) for n in range(5))
+        segment = b"".join(leader_batch(base + 2 * n, 0, b"first", b"second") for n in range(5))
         (tmp_path / f"{base:020d}.log").write_bytes(segment)
     return tmp_path
 

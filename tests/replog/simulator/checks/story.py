@@ -63,9 +63,6 @@ class Story:
         reads = tuple(Read(TP, offset, b"%d" % value) for offset, value in records)
         self.history.reads.append(Poll(client, reads, self._tick(), committed))
 
-    def seek(self, client: str = "consumer-1") -> None:
-        self.history.reads.append(Seek(client, TP))
-
     def drained(self, offsets: Iterable[int], start: int = 0, end: int | None = None) -> Drained:
         records = tuple((offset, b"%d" % offset) for offset in offsets)
         last = records[-1][0] + 1 if records else start
@@ -74,9 +71,6 @@ class Story:
     def deleted(self, offset: int, outcome: Outcome = Outcome.OK, low_watermark: int | None = None) -> None:
         told = -1 if outcome is not Outcome.OK else offset if low_watermark is None else low_watermark
         self.history.deletions.append(Deletion("admin-1", TP, offset, outcome, told))
-
-    def latest(self, offset: int, invoked_s: float, completed_s: float, client: str = "client-1") -> None:
-        self.history.latest.append(Latest(client, TP, offset, invoked_s, completed_s))
 
     def told(self, story: str) -> None:
         """`sent 0@1 2`: values, and their offsets if acknowledged; `:a` gives it a key, `:a!` makes it its tombstone.
@@ -92,10 +86,11 @@ class Story:
                     records = [(int(offset), int(value)) for offset, value in (word.split("=") for word in words)]
                     self.polled(*records, client=f"consumer-{kind or 1}", committed=kind == "committed")
                 case "seek":
-                    self.seek()
+                    self.history.reads.append(Seek("consumer-1", TP))
                 case "latest":
                     for offset, times in (word.split(":") for word in words):
-                        self.latest(int(offset), *map(float, times.split("-")), client=f"client-{kind or 1}")
+                        asked_s, told_s = map(float, times.split("-"))
+                        self.history.latest.append(Latest(f"client-{kind or 1}", TP, int(offset), asked_s, told_s))
                 case "deleted":
                     self.deleted(int(words[0]), Outcome[kind.upper() or "OK"])
                 case "drained":
