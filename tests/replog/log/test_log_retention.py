@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from replog.errors import ReplogError
 from replog.log.files.deletion import remove
 from replog.log.retention import AT_ONCE, Deletion, delete_old_segments
 from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
@@ -30,12 +29,6 @@ def single(timestamp: int) -> bytes:
 def test_segments_hold_whole_batches_up_to_their_size(tmp_path, segment_bytes, expected):
     """S-W-L1, LG-4."""
     assert layout(append(open_log(tmp_path, segment_bytes=segment_bytes), *[PAIR] * 7)) == expected
-
-
-def test_a_batch_larger_than_a_segment_is_refused(tmp_path):
-    """S-W-L1, LG-2."""
-    with pytest.raises(ReplogError, match="RECORD_LIST_TOO_LARGE"):
-        append(open_log(tmp_path, segment_bytes=76), PAIR)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ W_B5 = bytes.fromhex(
     ids=["S-W-B1", "S-W-B2", "S-W-B3", "S-W-B4", "S-W-B5"],
 )
 def test_golden_batches_parse_and_their_crc_holds(golden, offset, epoch, sizes):
-    """S-W-B1, S-W-B2, S-W-B3, S-W-B4, S-W-B5; RB-1: a batch is 12 bytes and its length field."""
+    """S-W-B1, S-W-B2, S-W-B3, S-W-B4, S-W-B5; RB-1, RB-6: a batch is 12 bytes and its length field."""
     header = parse_header(golden)
     assert (header.base_offset, header.leader_epoch) == (offset, epoch)
     assert (header.size, header.records_count) == sizes
@@ -63,23 +63,6 @@ def test_are_what_the_independent_encoder_writes():
         )
         == W_B3
     )
-
-
-@pytest.mark.parametrize(
-    ("values", "timestamps", "size"),
-    [
-        ([b"x"], [1000], 69),
-        ([b"test"], [1000], 72),
-        ([b"a", b"b"], [1000, 1063], 77),
-        ([b"a", b"b"], [1000, 1064], 78),
-        ([b"a", b"b", b"c"], [1000] * 3, 85),
-        ([b"v" * 57], [1000], 61 + 7 + 57),
-    ],
-)
-def test_the_sizes_of_small_batches(values, timestamps, size):
-    """RB-6; an end-transaction marker has 78 bytes."""
-    assert len(client_batch(*values, timestamps=timestamps)) == size
-    assert len(W_B4) == 78
 
 
 def test_the_smallest_batch_is_a_header():

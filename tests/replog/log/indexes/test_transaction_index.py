@@ -60,17 +60,6 @@ def test_ix_19_markers_rise(tmp_path, last):
     assert made.count == 2
 
 
-@pytest.mark.parametrize(("offset", "kept"), [(100, 3), (90, 2), (75, 2), (74, 1), (30, 1), (29, 0), (0, 0)])
-def test_ix_19_truncation_cuts_at_the_first_marker_that_goes(tmp_path, offset, kept):
-    """IX-19."""
-    entries = [FIRST, SECOND, AbortedTxn(1, 80, 90, 91)]
-    made = index(tmp_path, *entries)
-    made.truncate_to(offset)
-    assert list(made.entries()) == entries[:kept]
-    made.close()
-    assert list(TransactionIndex(made.path, 0).entries()) == entries[:kept]
-
-
 def test_an_index_that_shrank_since_it_was_loaded_is_told(tmp_path):
     made = index(tmp_path, FIRST, SECOND)
     os.truncate(made.path, len(BYTES) - 20)

@@ -219,12 +219,6 @@ def test_a_restart_remembers_producers_whose_data_was_deleted(log_start_offset, 
     again.close()
 
 
-def test_only_coordinators_write_control_batches(log):
-    """2.7."""
-    with pytest.raises(InvalidRecord, match="clients may not append control batches"):
-        produce(log, marker(1, commit=True))
-
-
 def test_a_coordinators_data_is_checked_by_its_epoch_alone(log):
     """PS-2: it has no sequences."""
     produce(log, batch(4, 0))
