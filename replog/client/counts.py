@@ -9,8 +9,6 @@ Counts = dict[str, float]
 
 @dataclass(slots=True)
 class Times:
-    """The latency of requests that were answered."""
-
     count: int = 0
     total_s: float = 0.0
     longest_s: float = 0.0

@@ -65,11 +65,7 @@ def codec_id(compression: str) -> int:
 
 def largest_batch_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """Return an upper bound, in bytes, of a batch that holds this record alone."""
-    size = HEADER_SIZE + _MAX_RECORD_OVERHEAD
-    if key is not None:
-        size += len(key)
-    if value is not None:
-        size += len(value)
+    size = HEADER_SIZE + _MAX_RECORD_OVERHEAD + len(key or b"") + len(value or b"")
     for name, header_value in headers or ():
         size += 2 * _MAX_VARINT_BYTES + len(name.encode()) + len(header_value or b"")
     return size

@@ -33,10 +33,6 @@ def carries_records(message_type: type[Message]) -> bool:
     return field is not None and field.name == "records"
 
 
-def encode(message: Message) -> bytes:
-    return message.SerializeToString()
-
-
 def encode_with_records(message: "WithRecords[Message]") -> bytes:
     """Join head, tag, length and payload once; grpc accepts only `bytes`."""
     pieces = _pieces(message)

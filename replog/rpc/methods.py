@@ -46,18 +46,14 @@ def _method(descriptor: MethodDescriptor) -> Method:
         encode_request=_encoder(request),
         decode_request=_request_decoder(request, limit),
         encode_response=_encoder(response),
-        decode_response=_decoder(response),
+        decode_response=codec.RecordsDecoder(response) if codec.carries_records(response) else response.FromString,
         limit=limit,
         access=access,
     )
 
 
 def _encoder(message_type: Any) -> Callable[[Any], bytes]:
-    return codec.encode_with_records if codec.carries_records(message_type) else codec.encode
-
-
-def _decoder(message_type: Any) -> Callable[[bytes], Any]:
-    return codec.RecordsDecoder(message_type) if codec.carries_records(message_type) else message_type.FromString
+    return codec.encode_with_records if codec.carries_records(message_type) else message_type.SerializeToString
 
 
 def _request_decoder(message_type: Any, limit: Limit) -> Callable[[bytes], Any]:

@@ -62,8 +62,6 @@ class Imposture(ReplogError):
 
 
 class On(Enum):
-    """The resource of an operation."""
-
     CLUSTER = "the cluster"
     TOPIC = "the topic that the request names"
     TOPIC_OR_CLUSTER = "either of them"
@@ -73,8 +71,6 @@ class On(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rules of one method."""
-
     role: Role = Role.ANY  # the role that may call it
     claim: str = ""  # the request's field with the id of the broker that asks; the certificate must have it, too
     operation: Operation | None = None  # an ACL must allow it, if there is an authorizer; None: nothing

@@ -70,8 +70,6 @@ class Gate:
 
 
 class Route(NamedTuple):
-    """The way of a method's calls."""
-
     method: Method
     handler: Callable[..., Any]
     gate: Gate

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from replog.client.admin.calls import Calls, placed
 from replog.client.arguments import changes, texts, whole
@@ -45,13 +46,8 @@ class Topics(Calls):
 
         async def visible() -> None:
             known = (await self._metadata.fetch((topic,))).topics
-            made = [
-                partition
-                for described in known
-                if described.topic_id == response.topic_id
-                for partition in described.partitions
-            ]
-            led = sum(partition.leader >= 0 for partition in made)
+            made = (described.partitions for described in known if described.topic_id == response.topic_id)
+            led = sum(partition.leader >= 0 for partition in chain.from_iterable(made))
             if led < response.partitions:
                 raise ErrorCode.LEADER_NOT_AVAILABLE.error(
                     f"topic {topic!r} is created, but the brokers know of leaders of only {led} of its "

@@ -104,7 +104,6 @@ class FetchStream:
         self._wake.set()
 
     def taken(self) -> None:
-        """Note that the application has taken a chunk."""
         self._undelivered -= 1
         if self._undelivered == 0:
             self._drained.set()

@@ -207,8 +207,7 @@ class Fetcher(Subscription):
         error."""
         self._raise_failed()
         while self._current is None:
-            oldest = self._decode_oldest(decode_fetched)
-            if oldest is None:
+            if (oldest := self._decode_oldest(decode_fetched)) is None:
                 return []
             state, decoded = oldest
             if not decoded.records:  # only control batches and aborted ones
@@ -230,8 +229,7 @@ class Fetcher(Subscription):
         """Return what `decode` makes of the oldest chunk, and move the position behind it. Raises a partition's
         error."""
         self._raise_failed()
-        oldest = self._decode_oldest(decode)
-        if oldest is None:
+        if (oldest := self._decode_oldest(decode)) is None:
             return None
         state, decoded = oldest
         state.position = decoded.next_offset

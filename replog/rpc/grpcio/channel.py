@@ -80,13 +80,8 @@ class GrpcChannel:
         self.address = address
         self._tls = tls
         self._material = None if tls is None else tls.material
-        self._channel = self._new_channel()
+        self._channel = _connected(grpc.aio, self.address, self._material, self.OPTIONS)
         self._before: list[Any] = []  # channels with older certificates, whose calls go on
-
-    def _new_channel(self) -> Any:
-        if self._material is None:
-            return grpc.aio.insecure_channel(self.address, options=self.OPTIONS)
-        return grpc.aio.secure_channel(self.address, channel_credentials(self._material), options=self.OPTIONS)
 
     def _current(self) -> Any:
         if self._tls is not None:
@@ -94,7 +89,7 @@ class GrpcChannel:
             if self._tls.material is not self._material:
                 self._material = self._tls.material
                 self._before.append(self._channel)
-                self._channel = self._new_channel()
+                self._channel = _connected(grpc.aio, self.address, self._material, self.OPTIONS)
         return self._channel
 
     async def call(self, method: Method, request: Any, timeout_s: float) -> Any:
@@ -145,11 +140,12 @@ def from_rpc_error(error: grpc.RpcError, address: str) -> ReplogError:
     return from_status(CallStatus(error.code().value[0], error.details() or "", details), address)
 
 
-def channel_credentials(material: Material) -> Any:
-    return grpc.ssl_channel_credentials(material.roots, material.keystore, material.keystore)
-
-
 def blocking_channel(address: str, tls: Tls | None) -> Any:
-    if tls is None:
-        return grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
-    return grpc.secure_channel(address, channel_credentials(tls.material), options=CHANNEL_OPTIONS)
+    return _connected(grpc, address, None if tls is None else tls.material, CHANNEL_OPTIONS)
+
+
+def _connected(library: Any, address: str, material: Material | None, options: tuple[tuple[str, int], ...]) -> Any:
+    if material is None:
+        return library.insecure_channel(address, options=options)
+    credentials = grpc.ssl_channel_credentials(material.roots, material.keystore, material.keystore)
+    return library.secure_channel(address, credentials, options=options)

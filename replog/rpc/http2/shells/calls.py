@@ -1,7 +1,6 @@
 """A gRPC call as HTTP/2 header lists: requests, answers, deadlines, statuses (gRPC over HTTP/2, PROTOCOL-HTTP2.md)."""
 
 import binascii
-import math
 import re
 from functools import lru_cache
 from typing import NamedTuple
@@ -42,14 +41,7 @@ def request_fields(path: str, authority: str, timeout_ms: int | None, scheme: st
     return tuple(fields)
 
 
-def timeout_ms(seconds: float) -> int:
-    """Round up: the server may wait as long as the client."""
-    return math.ceil(seconds * 1000)
-
-
 class Asked(NamedTuple):
-    """The part of a request's headers that a server needs."""
-
     path: str
     timeout_s: float | None
 
@@ -84,7 +76,6 @@ def parse_request(headers: FieldList) -> Asked:
 
 
 def whole_answer(status: CallStatus, http: bytes = b"200") -> FieldList:
-    """Return an answer that is only a status."""
     return ((b":status", http), CONTENT_TYPE, *trailers(status))
 
 

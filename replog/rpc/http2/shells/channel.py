@@ -1,6 +1,7 @@
 """`replog.rpc.transport.Channel` over HTTP/2: one connection to an address, made when it is needed."""
 
 import asyncio
+import math
 import os
 import socket
 import sys
@@ -11,7 +12,7 @@ from replog.config.listeners import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.codec import pieces_of
-from replog.rpc.http2.shells.calls import request_fields, timeout_ms
+from replog.rpc.http2.shells.calls import request_fields
 from replog.rpc.http2.shells.client_connection import ClientConnection
 from replog.rpc.http2.shells.message_stream import MessageStream
 from replog.rpc.http2.shells.reads import Reads
@@ -37,7 +38,6 @@ class H2Stream:
         self._stream: MessageStream | None = None
         self._opening: asyncio.Task[tuple[ClientConnection, MessageStream]] | None = None
         self._ended: ReplogError | None = None  # this side has ended it
-        self._waits = False  # the last message had to wait: look again
         self._early: list[Any] = []  # posted before the stream is open
 
     async def _opened(self) -> MessageStream:
@@ -72,14 +72,14 @@ class H2Stream:
                 f"{self._channel.address}: the stream has ended" if failure is None else failure.message,
             )
         self.post(message)
-        if self._waits:
+        if stream.waits:
             await stream.all_gone()
 
     def post(self, message: Any) -> None:
         if self._stream is None:
             self._early.append(message)
         elif not self._stream.over:
-            self._waits = self._stream.send(pieces_of(self._method.encode_request, message))
+            self._stream.send(pieces_of(self._method.encode_request, message))
             self._connection.write()
 
     async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
@@ -187,7 +187,8 @@ class H2Channel:
         if connection is None or not connection.usable or not connection.http2.can_open:
             async with asyncio.timeout_at(deadline):
                 connection = await self._with_a_place()
-        left_ms = None if deadline is None else timeout_ms(deadline - asyncio.get_running_loop().time())
+        # rounded up: the server may wait as long as the client
+        left_ms = None if deadline is None else math.ceil((deadline - asyncio.get_running_loop().time()) * 1000)
         scheme = "http" if self._tls is None else "https"
         return connection, connection.open(request_fields(method.path, self.address, left_ms, scheme))
 

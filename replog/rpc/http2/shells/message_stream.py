@@ -22,6 +22,7 @@ class MessageStream:
         self.stream_id = stream_id
         self.over = False  # nothing more comes; received messages can still be read
         self.failure: ReplogError | None = None  # the reason why it is over, if that is wrong
+        self.waits = False  # the last message had to wait: look again
         self._http2 = http2
         self._write_soon = write_soon
         self._received: deque[bytes] = deque()
@@ -119,9 +120,9 @@ class MessageStream:
             # a new error keeps no frames of others
             raise ReplogError(failure.code, failure.message, failure.instead)
 
-    def send(self, pieces: Sequence[Buffer], end: bool = False) -> bool:
-        """Send. Return True if some of it waits: a sender writes what can be written, and calls `all_gone`."""
-        return self._http2.send_message(self.stream_id, pieces, end) > 0
+    def send(self, pieces: Sequence[Buffer], end: bool = False) -> None:
+        """Send. If it has to wait, a sender writes what can be written, and calls `all_gone`."""
+        self.waits = self._http2.send_message(self.stream_id, pieces, end) > 0
 
     @property
     def must_wait(self) -> bool:
@@ -137,7 +138,6 @@ class MessageStream:
                 self._sending = None
 
     def drop(self) -> None:
-        """Drop the messages that nobody reads any more."""
         while self._received:
             if self._http2.consumed(self.stream_id, len(self._received.popleft())):
                 self._write_soon()

@@ -42,7 +42,6 @@ class ServerCall:
         self._connection = connection
         self._route = route
         self._answered = False
-        self._waits = False  # the last message had to wait: look again
 
     async def receive(self, timeout_s: float | None = None) -> Any | None:
         payload = await self.stream.next(timeout_s)
@@ -67,7 +66,7 @@ class ServerCall:
             handling(asks)
             handle(message)
 
-        await stream.each(take, lambda: not (self._waits and stream.must_wait) and ready())
+        await stream.each(take, lambda: not (stream.waits and stream.must_wait) and ready())
 
     def go_on(self) -> None:
         self.stream.go_on()
@@ -79,15 +78,15 @@ class ServerCall:
         if not self._answered:
             self._answered = True
             connection.http2.send_headers(stream.stream_id, ANSWER)
-        waits = self._waits = stream.send(pieces_of(self._route.method.encode_response, message))
-        if waits or self._route.method.server_streaming:
+        stream.send(pieces_of(self._route.method.encode_response, message))
+        if stream.waits or self._route.method.server_streaming:
             connection.write()
         elif not self._route.ends_with_answer:  # its trailers follow at once
             connection.write_soon()
 
     async def send(self, message: Any) -> None:
         self.post(message)
-        if self._waits:
+        if self.stream.waits:
             await self.stream.all_gone()
 
     async def run(self) -> None:
@@ -108,8 +107,6 @@ class ServerCall:
 
 
 class Shared(NamedTuple):
-    """The things that the connections of one server share."""
-
     routes: Mapping[str, Route]
     reads: Reads
     unread: Unread

@@ -15,7 +15,6 @@ from replog.rpc.http2.shells.calls import (
     parse_request,
     parse_trailers,
     request_fields,
-    timeout_ms,
     trailers,
     whole_answer,
 )
@@ -54,8 +53,7 @@ def test_a_deadline_that_is_none_is_a_bad_request(value):
     encode_fields(refused.value.fields)
 
 
-def test_a_deadline_is_rounded_up_and_fits_eight_digits():
-    assert timeout_ms(0.0001) == 1
+def test_a_deadline_fits_eight_digits():
     assert dict(request_fields("/a/B", "h:1", 0))[b"grpc-timeout"] == b"1m"
     assert dict(request_fields("/a/B", "h:1", 10**12))[b"grpc-timeout"] == b"99999999m"
 
