@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_762,
     "replog/cli": 3_672,
-    "replog/client": 4_945,
+    "replog/client": 4_927,
     "replog/command": 510,
     "replog/common": 407,
     "replog/config": 731,
@@ -34,7 +34,7 @@ LINES = {
     "replog/log_tools": 2_169,
     "replog/metadata": 858,
     "replog/purgatory": 136,
-    "replog/rpc": 6_253,
+    "replog/rpc": 6_213,
     "replog/server": 9_639,
     "replog/simulator": 8_758,
     "spark_jobs": 1_163,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_786,
 }
 FILES = 468
-TESTS = 69_006
+TESTS = 68_970
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -1,17 +1,22 @@
 """An example of every public call of every client, in an order in which they work, on a topic t of one partition."""
 
+import asyncio
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from replog.client import Admin, Consumer, ElectionType, Producer
+from replog.client import Admin, Consumer, ElectionType, Producer, SyncAdmin, SyncConsumer, SyncProducer
 from replog.client.records import decode_fetched
 from replog.common.acl import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
 from replog.metadata.values import StandingAudit
 from replog.topic import TopicPartition
+from tests.docs.tree import ROOT
 
 TP = TopicPartition("t", 0)
-CLIENTS = (Producer, Consumer, Admin)
+TWINS: dict[type, Any] = {Producer: SyncProducer, Consumer: SyncConsumer, Admin: SyncAdmin}
+CLIENTS = (*TWINS,)
 
 
 def public(client: type) -> list[str]:
@@ -89,3 +94,10 @@ def awaited(client: type) -> Iterator[str]:
 async def outcome(called: Any) -> Any:
     """Return what a call gives, awaited if it has to be."""
     return await called if inspect.isawaitable(called) else called
+
+
+async def run_apart(code: str) -> None:
+    """Run a program in a process of its own, which has no other clients."""
+    command = [sys.executable, "-c", code]
+    run = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr

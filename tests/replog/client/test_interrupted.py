@@ -5,8 +5,6 @@ import inspect
 import itertools
 import random
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,14 +13,12 @@ from typing import Any
 
 import pytest
 
-from replog.client import Admin, Consumer, Producer, SyncAdmin, SyncConsumer, SyncProducer, blocking
+from replog.client import Consumer, Producer, SyncConsumer, SyncProducer, blocking
 from replog.errors import ReplogError
-from tests.docs.tree import ROOT
-from tests.replog.client.calls import CLIENTS, TP, awaited, calls
+from tests.replog.client.calls import CLIENTS, TP, TWINS, awaited, calls, run_apart
 from tests.replog.client.conftest import read
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)  # of the loop, before the cancellation
-TWINS = {Producer: SyncProducer, Consumer: SyncConsumer, Admin: SyncAdmin}
 
 
 async def cancelled(called: Any, steps: int) -> Any:
@@ -157,8 +153,4 @@ def interrupted_calls(address: str) -> None:
 async def test_blocking_calls_that_are_interrupted_lose_nothing(one_broker, what):
     async with Producer(one_broker, batch_size=200) as producer:
         await producer.send_many("t", [b"%d" % number for number in range(1000)])
-    code = f"from {__name__} import *; {what.__name__}({one_broker!r})"
-    run = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert run.returncode == 0, run.stderr
+    await run_apart(f"from {__name__} import *; {what.__name__}({one_broker!r})")

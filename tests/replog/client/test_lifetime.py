@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import os
-import subprocess
 import sys
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 
 from replog.client import Admin, Consumer, Producer
 from replog.errors import ErrorCode, ReplogError
-from tests.docs.tree import ROOT
-from tests.replog.client.calls import CLIENTS, calls, outcome, public
+from tests.replog.client.calls import CLIENTS, calls, outcome, public, run_apart
 
 LOCAL = {"metrics", "assignment", "topic_id"}  # of what a closed client still knows
 
@@ -83,8 +81,4 @@ async def fork_amid_clients(address: str) -> None:
 
 
 async def test_a_child_cannot_use_its_parents_clients_and_the_parent_goes_on(one_broker):
-    code = f"import asyncio; from {__name__} import *; asyncio.run(fork_amid_clients({one_broker!r}))"
-    run = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
-    )
-    assert run.returncode == 0, run.stderr
+    await run_apart(f"import asyncio; from {__name__} import *; asyncio.run(fork_amid_clients({one_broker!r}))")

@@ -5,7 +5,6 @@ import inspect
 import math
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -13,14 +12,9 @@ from typing import Any
 
 import pytest
 
-from replog.client import Admin, Consumer, Producer, SyncAdmin, SyncConsumer, SyncProducer
+from replog.client import SyncAdmin, SyncConsumer, SyncProducer
 from replog.errors import ReplogError
-from replog.topic import TopicPartition
-from tests.docs.tree import ROOT
-from tests.replog.client.calls import public
-
-TP = TopicPartition("t", 0)
-TWINS = {Producer: SyncProducer, Consumer: SyncConsumer, Admin: SyncAdmin}
+from tests.replog.client.calls import TP, TWINS, public, run_apart
 
 
 async def test_a_script_creates_writes_and_reads(cluster):
@@ -98,11 +92,9 @@ def test_a_closed_client_says_so_and_a_refused_one_leaves_no_thread():
     assert threading.active_count() == before
 
 
-def test_a_child_cannot_use_a_blocking_client_and_its_parent_can():
+async def test_a_child_cannot_use_a_blocking_client_and_its_parent_can():
     """It hung there for ever: the thread is not in the child."""
-    code = f"from {__name__} import *; fork_amid_blocking_clients()"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
+    await run_apart(f"from {__name__} import *; fork_amid_blocking_clients()")
 
 
 def fork_amid_blocking_clients() -> None:

@@ -98,11 +98,8 @@ class Handlers:
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    handlers: object, *services: ServiceDescriptor, transport: Transport = H2, denied: Denied = unrecorded
-) -> AsyncIterator[str]:
-    """A server; its address."""
-    server = transport.listen("127.0.0.1:0")
+async def listening(server: Any, handlers: object, *services: ServiceDescriptor, denied: Denied = unrecorded) -> Any:
+    """Its address."""
     for service in services:
         server.add(service, handlers, denied)
     address = await server.start()
@@ -111,6 +108,10 @@ async def serving(
         yield address
     finally:
         await server.stop(0)
+
+
+def serving(handlers: object, *services: ServiceDescriptor, transport: Transport = H2, **denied: Denied) -> Any:
+    return listening(transport.listen("127.0.0.1:0"), handlers, *services, **denied)
 
 
 @contextlib.asynccontextmanager

@@ -31,7 +31,7 @@ from replog.rpc.transport import Denied, unrecorded
 from replog.rpc.transports import GrpcTransport, H2Transport
 from replog.rpc.v1 import controller_pb2, presence_pb2, replica_pb2
 from replog.server.process import raise_limit
-from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, serving, until
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, listening, serving, until
 from tests.replog.rpc.secured import CLUSTER, LONG_AGO, NOW, Authority
 
 SERVICES = (methods.LOG, methods.REPLICA, methods.CONTROLLER, methods.PRESENCE)
@@ -143,12 +143,11 @@ async def test_a_server_that_is_none_of_ours_gets_no_call(kind, authority, handl
         (other.tls(Role.BROKER, "1", "none"), "127.0.0.1", "ssl.truststore.location"),
         (authority.tls(Role.BROKER, "1", "none"), "127.0.0.2", "--host|its certificate is refused"),
     ):
-        listening = H2Transport(shows).listen(f"{host}:0")
-        listening.add(methods.LOG, handlers)
-        address = await listening.start()
-        async with channel_to(address, kind(authority.tls())) as channel:
+        async with (
+            listening(H2Transport(shows).listen(f"{host}:0"), handlers, methods.LOG) as address,
+            channel_to(address, kind(authority.tls())) as channel,
+        ):
             error = await error_of(ask(channel, "a", timeout_s=20))
-        await listening.stop(0)
         assert error.code is ErrorCode.NETWORK_EXCEPTION
         assert address in error.message
         assert kind is GrpcTransport or any(each in error.message for each in told.split("|")), error
@@ -281,16 +280,17 @@ async def test_thousands_of_handshakes_that_do_not_end_are_bounded_in_number_and
 
 async def test_a_handshake_that_waits_for_its_turn_is_not_read_from_whoever_else_brings_much(authority, handlers):
     """Its next bytes would take the place of those that wait."""
-    listening = H2Transport(authority.tls(Role.BROKER, "1")).listen("127.0.0.1:0")
-    listening.add(methods.LOG, handlers)
+    server = H2Transport(authority.tls(Role.BROKER, "1")).listen("127.0.0.1:0")
     keystore = authority.directory / "long.pem"
     keystore.write_bytes(authority.keystore(Role.CLIENT, "ann").read_bytes() + 60 * authority.truststore.read_bytes())
     spent_s = itertools.count(step=0.05)
-    async with channel_to(await listening.start(), H2Transport(authority.shows(keystore))) as channel:
-        listening._handshakes._cpu_s = lambda: next(spent_s)  # each step takes the time of many
-        listening._shared.reads.much = LITTLE_BYTES  # as after another one has brought much in this turn
+    async with (
+        listening(server, handlers, methods.LOG) as address,
+        channel_to(address, H2Transport(authority.shows(keystore))) as channel,
+    ):
+        server._handshakes._cpu_s = lambda: next(spent_s)  # each step takes the time of many
+        server._shared.reads.much = LITTLE_BYTES  # as after another one has brought much in this turn
         assert await ask(channel, "a") == ["a"]
-    await listening.stop(0)
 
 
 async def test_certificates_that_the_library_cannot_read_leave_those_of_before_in_use(authority, caplog, monkeypatch):

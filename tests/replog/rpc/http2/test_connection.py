@@ -30,22 +30,6 @@ def test_a_server_that_ends_first_drops_what_the_client_still_sends():
     pair.call()
 
 
-def test_either_side_resets_a_stream_and_the_connection_goes_on():
-    pair = Pair()
-    stream = pair.call()
-    pair.client.send_message(stream, [bytes(1 << 20)])
-    pair.client.reset(stream, 8)
-    assert pair.server_hears() == [Reset(stream, 8, "")]
-    assert pair.client.waiting(stream) == 0
-    stream = pair.call()
-    pair.client.send_message(stream, [bytes(100)])
-    pair.server.reset(stream, 2)
-    pair.server.send_message(stream, [b"too late"])
-    assert pair.client_hears() == [Reset(stream, 2, "")]
-    assert pair.server_hears() == []
-    pair.call()
-
-
 def test_one_stream_too_many_costs_that_stream():
     pair = Pair(server=Bounds(max_message=1 << 20, max_streams=1))
     first = pair.call()

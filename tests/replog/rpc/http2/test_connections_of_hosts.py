@@ -10,22 +10,18 @@ from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.limits import ConnectionLimits
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import log_pb2
-from tests.replog.rpc.handlers import Handlers, ask
+from tests.replog.rpc.handlers import Handlers, ask, listening
 
 S = 60.0
 
 
 @contextlib.asynccontextmanager
 async def served(limits: ConnectionLimits = ConnectionLimits()) -> AsyncIterator[tuple[str, int]]:  # noqa: B008
-    server = H2Server("127.0.0.1:0", None, limits)
-    server.add(methods.LOG, Handlers())
-    host, _, port = (await server.start()).rpartition(":")
-    try:
+    async with listening(H2Server("127.0.0.1:0", None, limits), Handlers(), methods.LOG) as address:
+        host, _, port = address.rpartition(":")
         yield host, int(port)
-    finally:
         while _KEPT:
             _KEPT.pop().close()
-        await server.stop(0)
 
 
 async def connected(address: tuple[str, int], host: str) -> asyncio.StreamReader:

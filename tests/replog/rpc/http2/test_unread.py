@@ -17,7 +17,7 @@ from replog.rpc.http2.shells.calls import request_fields
 from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.limits import MIB
 from replog.rpc.transport import Channel, Stream
-from tests.replog.rpc.handlers import Handlers, ask, channel_to, produce_request, until
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, listening, produce_request, until
 from tests.replog.rpc.http2.raw import data, headers, message, reset, settings
 
 S = 60.0
@@ -40,11 +40,8 @@ class Served(NamedTuple):
 async def served(monkeypatch) -> AsyncIterator[Served]:
     monkeypatch.setattr(limits, "MAX_UNREAD_BYTES", MOST)
     server, handlers = H2Server("127.0.0.1:0"), Handlers()
-    server.add(methods.LOG, handlers)
-    address = await server.start()
-    async with channel_to(address) as other:
+    async with listening(server, handlers, methods.LOG) as address, channel_to(address) as other:
         yield Served(server, handlers, address, other)
-    await server.stop(0)
 
 
 async def test_messages_of_many_connections_that_do_not_end_give_way_and_a_client_beside_them_notices_nothing(served):
