@@ -1,7 +1,7 @@
 """The audit is right on replicas that are wrong on purpose: at each level all that it promises is found, nothing else.
 
-`REPLOG_AUDIT_CASES=5000 pytest tests/audit` tries more cases, `REPLOG_AUDIT_SEED=1000` others; `python -m tests.audit
-SEED` tries one, and tells all. A failure prints its seed, what was made and what was found.
+`REPLOG_AUDIT_CASES=5000 pytest tests/audit` tries more cases, `REPLOG_AUDIT_SEED=1000` those from that seed on. A
+failure prints its seed, what was made and what was found.
 """
 
 import os

@@ -1,5 +1,8 @@
 """ACLs by command: which are meant by which words."""
 
+import asyncio
+from unittest.mock import AsyncMock
+
 import pytest
 
 from replog.cli import acl as command
@@ -9,34 +12,15 @@ from replog.errors import ErrorCode, ReplogError
 TOPIC = ResourceType.TOPIC, "t", PatternType.LITERAL
 
 
-class Asked:
-    """What the cluster is asked for."""
-
-    def __init__(self, monkeypatch):
-        self.acls, self.filters = [], []
-        monkeypatch.setattr(command, "ask", self.ask)
-
-    def ask(self, _bootstrap, question):
-        import asyncio
-
-        return asyncio.run(question(self))
-
-    async def create_acls(self, acls):
-        self.acls += acls
-        return len(acls)
-
-    async def delete_acls(self, filters):
-        self.filters += filters
-        return 0
-
-    async def describe_acls(self, wanted):
-        self.filters.append(wanted)
-        return []
-
-
 @pytest.fixture
 def asked(monkeypatch):
-    return Asked(monkeypatch)
+    """What the cluster is asked for."""
+    asked = AsyncMock(acls=[], filters=[])
+    asked.create_acls.side_effect = lambda acls: asked.acls.extend(acls) or len(acls)
+    asked.delete_acls.side_effect = lambda filters: asked.filters.extend(filters) or 0
+    asked.describe_acls.side_effect = lambda wanted: asked.filters.append(wanted) or []
+    monkeypatch.setattr(command, "ask", lambda _, question: asyncio.run(question(asked)))
+    return asked
 
 
 def test_principals_hosts_and_operations_are_combined(asked):

@@ -1,9 +1,15 @@
-"""What `replog cluster describe` says of a healthy cluster, and of one that is not."""
+"""What `replog cluster describe` says of a healthy cluster, and of one that is not; what commands say that wait for a
+topic; and what the controller mends while no broker runs."""
 
+import asyncio
 from dataclasses import replace
 
+from typer.testing import CliRunner
+
+from replog.cli.asking import not_deleted, not_led
 from replog.cli.cluster import cluster_facts
-from replog.metadata.values import StandingAudit
+from replog.cli.main import app
+from replog.metadata.values import StandingAudit, Topic
 from replog.release import VERSION
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import cluster
@@ -67,3 +73,57 @@ async def test_what_an_audit_said_last_is_shown_and_a_divergence_is_a_problem(cl
         "\naudit of 1970-01-01T00:01:01+00:00: DIVERGED in t-0 at level deep, 1 partitions; last proved equal "
         "1970-01-01T00:00:01+00:00"
     )
+
+
+async def test_a_partition_that_was_seen_to_be_led_is_not_looked_at_again(cluster: InProcessCluster):
+    await cluster.begin(2, partitions=2)
+    led, first, second = set[tuple[int, int]](), TopicPartition("t", 0), TopicPartition("t", 1)
+    leader = cluster.brokers[cluster.leader(first)]
+    async with cluster.admin() as admin:
+        there = leader.manager.replicas.hosted.pop(first)
+        assert await not_led(admin, "t", led) == "1 of 2 partitions are led"
+        leader.manager.replicas.hosted[first] = there
+        assert not await not_led(admin, "t", led)
+        leader.manager.replicas.hosted.pop(first)
+        assert not await not_led(admin, "t", led)
+        assert await not_led(admin, "t", {(0, 99), (1, cluster.leader(second))}) == "1 of 2 partitions are led"
+        leader.manager.replicas.hosted[first] = there
+        assert await not_led(admin, "unknown", set()) == "no broker knows it"
+
+
+async def test_a_topic_that_is_deleted_is_waited_for_while_replicas_go(cluster: InProcessCluster):
+    await cluster.begin(2, partitions=2)
+    topic_id = cluster.controller.state.image.topics["t"].topic_id
+    async with cluster.admin() as admin:
+        assert await not_deleted(admin, "t", topic_id) == "brokers know it, and 4 replicas are left"
+        assert not await not_deleted(admin, "t", b"of an earlier t.")
+        await admin.delete_topic("t")
+        assert not await not_deleted(admin, "t", topic_id)
+
+
+async def test_topics_brokers_and_users_are_mended_while_no_broker_runs(cluster: InProcessCluster):
+    await cluster.start_broker(1)
+    for name in ("t", "u"):
+        await cluster.create_topic(name, replication_factor=1, retention_ms="1000")
+    await cluster.crash_broker(1)
+
+    async def run(*words: str) -> str:
+        command = [*words, "--bootstrap-controller", cluster.controller_address]
+        done = await asyncio.to_thread(CliRunner().invoke, app, command)
+        assert done.exit_code == 0, (done.output, done.exception)
+        return done.output
+
+    image = cluster.controller.state.image
+    assert "retention.ms=5" in await run("topic", "alter", "--topic", "t", "--config", "retention.ms=5")
+    await run("topic", "alter", "--topic", "t", "--delete-config", "retention.ms")
+    topic: Topic = image.topics["t"]
+    assert dict(topic.configs) == {"min.insync.replicas": "1"}
+    assert "deleted topic u" in await run("topic", "delete", "--topic", "u")
+    assert list(image.topics) == ["t"]
+    rate = "leader.replication.throttled.rate"
+    assert f"{rate}=7" in await run("broker-config", "--broker", "1", "--config", f"{rate}=7")
+    assert "producer_byte_rate=9" in await run("client-quota", "--config", "producer_byte_rate=9")
+    assert "producer_byte_rate=9" in await run("client-quota")
+    await cluster.start_broker(1)
+    async with cluster.admin() as admin:
+        assert await admin.list_topics() == ["t"]

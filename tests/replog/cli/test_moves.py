@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from replog.cli import moves
-from replog.cli.asking import by_hand
 from replog.cli.moves import (
     NEARING_EVERY_S,
     Nearing,
@@ -281,13 +280,3 @@ def test_what_was_throttled_by_hand_is_named(pair):
     pair.run(slow())
     why = told(pair, 0, 60)
     assert why.endswith("; throttled by hand: replicas of topics t; bytes a second of brokers 1 (leader 1)")
-
-
-def test_nothing_is_throttled_by_hand(pair):
-    pair.create_topic()
-
-    async def described() -> str:
-        async with pair.admin() as admin:
-            return by_hand(await admin.describe_topics(), (await admin.describe_cluster()).brokers)
-
-    assert pair.run(described()) == ""

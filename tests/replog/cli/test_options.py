@@ -7,30 +7,19 @@ from replog.errors import ReplogError
 from replog.local_cluster.cluster_file import ClusterFile, LocalMember
 
 
-def test_a_setting_without_a_value_is_refused():
+def test_a_setting_without_a_value_and_one_that_is_set_twice_are_refused_as_in_a_file():
     assert name_values(["a=1", "b = 2 "], "--config") == {"a": "1", "b": "2"}
     with pytest.raises(ReplogError, match="--config 'a' is not name=value"):
         name_values(["a"], "--config")
-
-
-def test_a_setting_that_is_set_twice_is_refused_as_in_a_file():
     with pytest.raises(ReplogError, match="--config a is set twice"):
         name_values(["a=1", "b=1", " a =2"], "--config")
 
 
-@pytest.fixture
-def stopped(monkeypatch, tmp_path):
-    """A local cluster whose processes are gone."""
+def test_a_local_cluster_whose_processes_are_gone_is_named_as_such(monkeypatch, tmp_path):
     monkeypatch.setenv("REPLOG_CLUSTER_DIRECTORY", str(tmp_path))
     members = [LocalMember(name="controller", node_id=0, port=1000), LocalMember(name="broker-1", node_id=1, port=1001)]
     ClusterFile(controller=members[0], brokers=members[1:]).save(tmp_path)
-    return tmp_path
-
-
-def test_a_stopped_local_cluster_is_named_as_such(stopped):
-    with pytest.raises(
-        ReplogError, match=f"no broker of the local cluster in {stopped} runs; start it: replog cluster"
-    ):
+    with pytest.raises(ReplogError, match=f"no broker of the local cluster in {tmp_path} runs; start it: replog cl"):
         bootstrap_server(None)
 
 

@@ -106,21 +106,12 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self("Emulation.setEmulatedMedia", media=media, features=features)
 
-    def screenshot(self, path: Path, clip: dict[str, float] | None = None) -> None:
-        """The whole page, or a part of it."""
-        options: dict[str, Any] = {"captureBeyondViewport": True}
-        if clip is not None:
-            options["clip"] = {"scale": 1, **clip}
-        else:
-            whole = self("Page.getLayoutMetrics")["cssContentSize"]
-            options["clip"] = {
-                "x": 0,
-                "y": 0,
-                "width": whole["width"],
-                "height": min(whole["height"], 15_000),
-                "scale": 1,
-            }
-        path.write_bytes(base64.b64decode(self("Page.captureScreenshot", **options)["data"]))
+    def screenshot(self, path: Path) -> None:
+        """The whole page."""
+        whole = self("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": whole["width"], "height": min(whole["height"], 15_000), "scale": 1}
+        shot = self("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(shot["data"]))
 
     def pdf(self, path: Path) -> bytes:
         """As it is printed on A4."""

@@ -1,21 +1,32 @@
-"""Audits that go on from others, on directories that grow between them; killed and started again."""
+"""Audits that go on from others, on directories that grow between them; killed and started again. What they tell the
+cluster, and how often."""
 
+import asyncio
 import json
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from replog.local_cluster.ports import free_port
 from replog.log.formats.batch import HEADER_SIZE
 from replog.metadata.values import StandingAudit
+from replog.rpc.limits import MAX_VERIFIED
 from replog.topic import TopicPartition
+from spark_jobs.audit import follow as module
 from spark_jobs.audit.audit import audit
 from spark_jobs.audit.findings import CONSISTENT, DIVERGED
-from spark_jobs.audit.follow import STATE, Follower, FollowState, Round, read_state
+from spark_jobs.audit.follow import STATE, Follower, FollowState, Reporter, Round, read_state, standing
 from spark_jobs.audit.report import summary
-from spark_jobs.audit.since import BadSaved, Saved
+from spark_jobs.audit.since import BadSaved, Saved, SavedPartition
+from tests.replog.client.conftest import cluster as running
+from tests.replog.server.broker.conftest import InProcessCluster
 from tests.spark_jobs.log_directories import BATCHES, END, batch
 
+__all__ = ["running"]
+
 ORDERS = TopicPartition("orders", 0)
+EQUAL = StandingAudit(CONSISTENT, "deep", 5_000, ((TopicPartition("t", 0), 70),), 1, (), 0)
 
 
 def wrong_in_3(replica: int, number: int) -> bytes:
@@ -105,3 +116,39 @@ def test_a_checkpoint_directory_without_its_state_is_refused(tmp_path):
     (tmp_path / "verified.json").write_text("{}")
     with pytest.raises(BadSaved, match=r"move .* aside"):
         read_state(tmp_path)
+
+
+def test_of_many_partitions_the_first_are_named_and_all_are_counted():
+    saved = Saved("deep", {TopicPartition("t", number): SavedPartition(number, {}) for number in reversed(range(1500))})
+    told = standing(CONSISTENT, "deep", 5, saved, [])
+    assert (told.partitions, len(told.verified), told.verified[2]) == (1500, MAX_VERIFIED, (TopicPartition("t", 2), 2))
+    assert standing(CONSISTENT, "deep", 5, None, []).verified == ()
+
+
+async def test_news_are_reported_at_once_and_the_rest_seldom(running: InProcessCluster, monkeypatch):
+    await running.begin(1)
+    report = Reporter(running.brokers[1].address)
+
+    async def known_after(audit: StandingAudit) -> StandingAudit | None:
+        await asyncio.to_thread(report, audit)
+        return running.controller.state.image.audit
+
+    first = replace(EQUAL, consistent_at_ms=5_000)
+    assert await known_after(EQUAL) == first
+    further = replace(EQUAL, at_ms=6_000, verified=((TopicPartition("t", 0), 80),))
+    assert await known_after(further) == first, "not yet"
+    diverged = replace(further, verdict=DIVERGED, at_ms=7_000, diverged=("t-0",), diverged_partitions=1)
+    assert await known_after(diverged) == replace(diverged, consistent_at_ms=5_000)
+    monkeypatch.setattr(module, "AGAIN_S", 0.0)
+    later = replace(diverged, at_ms=8_000)
+    assert await known_after(later) == replace(later, consistent_at_ms=5_000)
+
+
+def test_a_report_that_fails_is_told_once_and_the_audit_goes_on(capsys, monkeypatch):
+    monkeypatch.setattr(module, "TIMEOUT_MS", 200)
+    report = Reporter(f"127.0.0.1:{free_port([])}")
+    report(EQUAL)
+    report(EQUAL)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1, lines
+    assert "the verdict is not reported to 127.0.0.1:" in lines[0]

@@ -135,18 +135,14 @@ def test_each_finding_has_evidence_reason_remedy_and_the_command_that_shows_the_
         assert command.text == f"replog audit explain --report-dir '/tmp/an audit' {count}"
 
 
-def test_what_was_taken_over_from_a_saved_audit_and_where_it_was_read_is_told():
+def test_what_was_taken_over_from_a_saved_audit_where_it_was_read_level_time_and_bytes_are_told():
     page = page_of("sample")
     assert "Only what is new" in page.all("header")[0].text
     assert "flights-0: compared from offset 1000 on" in page.id("made").text
     assert "flights-1: compared as a whole: of another" in page.id("made").text
     assert "the running cluster at broker-1:9092" in page.id("replicas").text
-
-
-def test_level_time_and_bytes_read_are_told():
-    made = page_of("sample").id("made").text
     for told in ("Level index.", "indexes 6.31 5.3 MB 0.21 %", "Not looked at: payload, headers"):
-        assert told in made, told
+        assert told in page.id("made").text, told
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=["script", "end tags", "attributes", "template", "unprintable", "long"])
@@ -181,12 +177,7 @@ def test_the_page_loads_nothing_and_runs_nothing():
 
 def test_whatever_is_left_out_is_counted(monkeypatch):
     monkeypatch.setattr(overview, "MAX_CELLS", 15)
-    for name, bound in [
-        ("LISTED", 4),
-        ("DRAWN", 2),
-        ("BOUNDS_LISTED", 10),
-        ("EVIDENCE_LISTED", 2),
-    ]:
+    for name, bound in {"LISTED": 4, "DRAWN": 2, "BOUNDS_LISTED": 10, "EVIDENCE_LISTED": 2}.items():
         monkeypatch.setattr(report, name, bound)
     page = page_of("sample")
     told = page.id("content").text
