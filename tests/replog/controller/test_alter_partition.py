@@ -95,7 +95,6 @@ def test_isr_11_a_proposal_that_says_nothing_new_writes_nothing():
 
 
 def test_st_15_the_leader_reports_recovered_with_its_next_change():
-    """ST-15."""
     recovering = PartitionState(ALL, (11,), 11, 5, 9, recovering=True)
     still = replace(GOOD, isr=((11, 110), (12, 120)), recovering=True)
     assert refusal(recovering, still, BROKERS, SINCE) is ErrorCode.INVALID_REQUEST
@@ -202,7 +201,6 @@ def test_ct_22_too_few_could_go_on(before, changes):
 
 
 def test_ct_22_once_within_the_interval_and_then_nothing_is_remembered():
-    """CT-22."""
     resignations = Resignations()
     assert not isinstance(resign(state((11, 12, 13)), resignations=resignations), ErrorCode)
     again = {"resignations": resignations, "now_ms": INTERVAL_MS - 1}
@@ -238,7 +236,6 @@ def test_ct_23_it_leaves_the_in_sync_sets_that_those_lead_whom_it_does_not_hear(
 
 
 def test_ct_23_one_that_is_not_relieved_stays_where_it_follows(three):
-    """CT-23."""
     three.assigned("u", [12, 11, 13])
     three.alter(11, three.item([12, 13]), present=(12,))
     assert three.partition("u").isr == (12, 11, 13)

@@ -29,7 +29,6 @@ CT_5 = [
 @pytest.mark.parametrize("values", [*product((False, True), repeat=5)])
 @pytest.mark.parametrize("current", [FENCED, UNFENCED, CONTROLLED_SHUTDOWN])
 def test_ct_5_what_becomes_of_a_broker(current, values):
-    """CT-5."""
     given = dict(zip(("want_fence", "want_shutdown", "caught_up", "leads", "shutdown_seen"), values, strict=True))
     expected = next(then for state, named, then in CT_5 if state is current and named.items() <= given.items())
     assert next_state(current, **given) is expected
@@ -57,7 +56,6 @@ def test_a_session_lasts_its_timeout_from_the_last_contact():
 
 
 def test_ct_6_expiry_order_is_by_time_and_whoever_has_no_session_comes_first():
-    """CT-6."""
     sessions = BrokerSessions(9000)
     for broker_id, now_ms in ((1, 300), (2, 100), (3, 200)):
         sessions.touch(broker_id, now_ms)
@@ -100,7 +98,6 @@ def offline(cluster, broker_id, is_gone, topic_id=None):
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_ct_27_a_replica_on_a_failed_disk_leads_no_more_and_is_in_no_list(three, is_gone):
-    """CT-27."""
     assert offline(three, 13, is_gone) == (11, (11, 12), ())
     assert offline(three, 11, is_gone) == (12, (12,), ()), "it was the leader, and is not even eligible"
     assert offline(three, 12, is_gone) == (-1, (), ()), "what is left of these records may be damaged"
@@ -108,7 +105,6 @@ def test_ct_27_a_replica_on_a_failed_disk_leads_no_more_and_is_in_no_list(three,
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_ct_27_an_eligible_replica_on_a_failed_disk_is_eligible_no_more(three, is_gone):
-    """CT-27."""
     three.expire(13)
     three.expire(12)
     assert three.partition().elr == (12,)
@@ -120,7 +116,6 @@ def test_ct_27_an_eligible_replica_on_a_failed_disk_is_eligible_no_more(three, i
 
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_ct_27_a_replica_of_an_earlier_topic_of_the_name_takes_nothing_from_this_one(three, is_gone):
-    """CT-27."""
     before = three.partition()
     offline(three, 11, is_gone, topic_id=b"another topic id")
     assert three.partition() is before

@@ -8,7 +8,6 @@ from replog.metadata.changes import Change
 
 
 def test_ct_3_a_heartbeat_of_an_unknown_broker_or_an_old_epoch_is_stale(three, refused):
-    """CT-3."""
     with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 99 is not registered"):
         three.heartbeat(99, epoch=1)
     epoch = three.image.brokers[11].broker_epoch
@@ -58,7 +57,6 @@ def test_a_heartbeat_with_an_impossible_metadata_version_is_refused(three, refus
 
 
 def test_ct_6_kafka_13173_brokers_that_expire_together_are_fenced_one_by_one_in_expiry_order(three):
-    """CT-6."""
     three.now_ms += 10
     three.heartbeat(11)
     three.now_ms += 10
@@ -71,7 +69,6 @@ def test_ct_6_kafka_13173_brokers_that_expire_together_are_fenced_one_by_one_in_
 
 
 def test_ct_6_a_new_active_controller_grants_fresh_sessions(three):
-    """CT-6."""
     successor = ClusterState(three.config, None)
     now_ms = 5  # another machine, another clock
     successor.load(three.history, now_ms)
@@ -156,7 +153,6 @@ def test_what_was_given_away_is_in_the_records_and_outlives_the_controller(three
 
 
 def test_unknown_and_replaced_brokers_get_none_ct_3(three, refused):
-    """CT-3."""
     with refused(ErrorCode.STALE_BROKER_EPOCH, "broker 99 is not registered"):
         allocate(three, 99, epoch=1)
     epoch = three.image.brokers[11].broker_epoch

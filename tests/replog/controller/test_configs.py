@@ -170,7 +170,6 @@ def test_isr_15_a_lower_minimum_forgets_eligible_leaders_in_the_same_commit(thre
 
 
 def test_isr_15_eligible_leaders_stay_while_the_minimum_is_still_not_reached(make_cluster):
-    """ISR-15."""
     cluster = make_cluster().start(11, 12, 13)
     cluster.assigned("t", [11, 12, 13], configs={"min.insync.replicas": "3"})
     cluster.expire(12, 13)

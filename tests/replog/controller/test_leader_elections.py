@@ -17,7 +17,6 @@ def ask(cluster, election, *partitions):
 
 
 def test_ct_11_an_unclean_election_is_held_only_where_there_is_no_leader(three):
-    """CT-11."""
     assert ask(three, Election.UNCLEAN) == [("ELECTION_NOT_NEEDED", 11)]
     three.expire(13)
     three.expire(12)
@@ -36,7 +35,6 @@ def test_ct_11_an_unclean_election_is_held_only_where_there_is_no_leader(three):
 
 
 def test_ct_11_partitions_are_judged_one_by_one_and_answered_in_order(three):
-    """CT-11."""
     three.assigned("u", [12, 13], [13, 11])
     three.expire(12)
     three.come_back(12, clean=True)

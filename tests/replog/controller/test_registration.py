@@ -10,7 +10,6 @@ from replog.metadata.values import BrokerRegistration
 
 
 def test_ct_1_a_new_broker_starts_fenced_with_the_version_of_its_record_as_epoch(cluster):
-    """CT-1."""
     assert cluster.register(1, rack="r1") == cluster.image.version == cluster.history[-1].version
     broker = cluster.image.brokers[1]
     assert (broker.address, broker.rack, broker.fenced, broker.in_controlled_shutdown) == (
@@ -22,7 +21,6 @@ def test_ct_1_a_new_broker_starts_fenced_with_the_version_of_its_record_as_epoch
 
 
 def test_ct_1_broker_epochs_strictly_increase_over_all_brokers(cluster):
-    """CT-1."""
     epochs = [cluster.register(b) for b in (5, 3, 4)]
     cluster.now_ms += 9000
     epochs += [cluster.register(b) for b in (5, 3, 4)]
@@ -30,7 +28,6 @@ def test_ct_1_broker_epochs_strictly_increase_over_all_brokers(cluster):
 
 
 def test_ct_1_the_same_incarnation_again_keeps_epoch_and_fenced_state(cluster):
-    """CT-1."""
     first = cluster.register(1, incarnation=b"a" * 16)
     cluster.heartbeat(1)
     version = cluster.image.version
@@ -54,7 +51,6 @@ def test_ct_1_a_process_keeps_its_address_and_its_rack(cluster, refused, changed
 
 @pytest.mark.parametrize("unfenced", [True, False])
 def test_ct_1_a_live_session_under_another_incarnation_is_a_duplicate(cluster, refused, unfenced):
-    """CT-1."""
     cluster.register(1)
     if unfenced:
         cluster.heartbeat(1)
@@ -119,7 +115,6 @@ def test_the_number_of_brokers_is_bounded(cluster, refused):
 
 @pytest.mark.parametrize("previous", [-1, 1, 10**9])
 def test_isr_18_without_proof_of_a_clean_stop_the_broker_leaves_every_isr_and_elr(three, previous):
-    """ISR-18."""
     three.expire(12)
     three.expire(13)
     assert (three.partition().isr, three.partition().elr) == ((11,), (13,))
@@ -282,7 +277,6 @@ def test_a_broker_that_is_forgotten_is_not_there_and_may_come_back(cluster, refu
 
 
 def test_ct_20_a_cordoned_broker_gets_replicas_only_by_hand(three, refused):
-    """CT-20."""
     cordon = ConfigChange({"cordoned.log.dirs": "*"})
     three.do(three.state.alter_broker_configs(12, cordon))
     three.create("new", partitions=9, replication_factor=2)

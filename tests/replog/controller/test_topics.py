@@ -11,7 +11,6 @@ from replog.topic import MAX_CLUSTER_PARTITIONS, MAX_PARTITIONS, TopicPartition
 
 
 def test_ct_18_a_new_topic_is_led_by_its_first_replicas_with_epochs_0(three):
-    """CT-18."""
     response = three.create("new", partitions=6, replication_factor=2)
     assert (response.partitions, response.replication_factor) == (6, 2)
     assert response.metadata_version == three.image.version
@@ -52,7 +51,6 @@ def test_ct_19_a_request_that_comes_again_when_its_topic_is_deleted_makes_anothe
 
 
 def test_isr_16_the_minimum_is_written_into_the_topic_so_brokers_and_elections_agree(make_cluster):
-    """ISR-16."""
     cluster = make_cluster(min_insync_replicas=3).start(1, 2, 3)
     cluster.create("default")
     cluster.create("single", replication_factor=1)
@@ -141,7 +139,6 @@ def test_an_added_partition_that_is_refused_is_named_by_its_number(three, refuse
 
 
 def test_ct_18_added_partitions_are_placed_and_led_as_those_of_a_new_topic(three):
-    """CT-18."""
     three.create("new", partitions=2, replication_factor=2)
     before = three.image.partitions_of("new").copy()
     assert more(three, 5) == three.image.version
@@ -156,7 +153,6 @@ def test_ct_18_added_partitions_are_placed_and_led_as_those_of_a_new_topic(three
 
 
 def test_ct_18_added_partitions_may_be_placed_by_hand(three):
-    """CT-18."""
     three.assigned("new", [11, 12])
     three.expire(13)
     more(three, 3, [13, 12], [12, 11])
@@ -201,7 +197,6 @@ def test_partitions_that_cannot_be_added_are_refused(three, refused, total, assi
 
 
 def test_ct_19_a_topic_and_its_partitions_are_deleted_in_one_change(three, refused):
-    """CT-19."""
     three.create("gone", partitions=3)
     before = three.image.version
     assert three.do(three.state.delete_topic("gone")) == three.image.version == before + 1
@@ -215,7 +210,6 @@ def test_ct_19_a_topic_and_its_partitions_are_deleted_in_one_change(three, refus
 
 
 def test_ct_19_a_topic_that_is_deleted_by_its_id_is_no_other_of_its_name(three, refused):
-    """CT-19."""
     first = three.create("again").topic_id
     three.do(three.state.delete_topic("again", first))
     three.create("again")
@@ -225,7 +219,6 @@ def test_ct_19_a_topic_that_is_deleted_by_its_id_is_no_other_of_its_name(three, 
 
 
 def test_ct_19_a_leader_of_the_deleted_topic_meets_unknown_topic_id_once_the_name_is_reused(three):
-    """CT-19."""
     item = three.item([11, 12])
     three.do(three.state.delete_topic("t"))
     assert three.alter(11, item)[0].error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -244,7 +237,6 @@ def placed(racks, partitions, factor, *, fenced=(), seed=1):
 
 @pytest.mark.parametrize("factor", [1, 2, 3, 4, 5, 6])
 def test_ct_20_a_rack_is_used_twice_only_when_all_were_used_once(factor):
-    """CT-20."""
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
     for replicas in placed(racks, 60, factor):
         assert len(set(replicas)) == factor
@@ -253,7 +245,6 @@ def test_ct_20_a_rack_is_used_twice_only_when_all_were_used_once(factor):
 
 
 def test_ct_20_uneven_racks_fill_up_from_those_that_have_brokers_left():
-    """CT-20."""
     racks = {1: "a", 2: "b", 3: "b", 4: "b"}
     for replicas in placed(racks, 20, 4):
         assert sorted(replicas) == [1, 2, 3, 4]
@@ -261,7 +252,6 @@ def test_ct_20_uneven_racks_fill_up_from_those_that_have_brokers_left():
 
 @pytest.mark.parametrize("racks", [dict.fromkeys(range(5), ""), dict(zip(range(6), "aabbcc", strict=True))])
 def test_ct_20_leaders_and_replicas_are_spread_evenly(racks):
-    """CT-20."""
     partitions = 20 * len(racks)
     for seed in range(10):
         plan = placed(racks, partitions, 3, seed=seed)
@@ -279,7 +269,6 @@ def test_the_followers_of_one_leader_vary_so_that_its_failure_spreads_over_the_o
 
 @pytest.mark.parametrize("racks", [dict.fromkeys((1, 2, 3), ""), {1: "a", 2: "b", 3: "c"}, {1: "a", 2: "a", 3: "b"}])
 def test_ct_20_the_first_replica_is_active_and_active_brokers_come_before_fenced_ones_of_their_rack(racks):
-    """CT-20."""
     for replicas in placed(racks, 30, 3, fenced={1, 2}):
         assert replicas[0] == 3
         assert sorted(replicas) == [1, 2, 3]
@@ -288,7 +277,6 @@ def test_ct_20_the_first_replica_is_active_and_active_brokers_come_before_fenced
 
 
 def test_ct_20_a_rack_whose_brokers_are_all_fenced_is_used_only_when_the_others_are_too_few():
-    """CT-20."""
     racks = {1: "a", 2: "b", 3: "c", 4: "d"}
     plan = placed(racks, 30, 3, fenced={2})
     assert all(sorted(replicas) == [1, 3, 4] for replicas in plan)

@@ -136,7 +136,6 @@ def knows(history_id: bytes, version: int, lineage: tuple[History, ...] = LINEAG
 
 @pytest.mark.parametrize(("history_id", "end"), [(b"a", 10), (b"b", 20), (b"c", 30)])
 def test_ct_24_who_knows_a_history_up_to_its_end_here_is_followed_and_nobody_who_knows_more(history_id, end):
-    """CT-24."""
     assert knows(history_id, end)
     assert not knows(history_id, end + 1), "it went on elsewhere"
 

@@ -85,7 +85,6 @@ async def test_of_what_a_stranger_proposes_nothing_is_built(running, monkeypatch
 
 
 async def test_isr_21_a_proposal_says_what_its_sender_knew(running):
-    """ISR-21."""
     async with running() as r:
         await r.start_brokers(1, 2)
         await r.assigned("t", [1, 2])
@@ -136,7 +135,6 @@ async def test_ct_12_unclean_elections_are_tried_again_in_the_background(running
 
 @pytest.mark.parametrize(("enabled", "tasks"), [(True, 6), (False, 5)])
 async def test_ct_12_the_leader_rebalance_can_be_switched_off(running, enabled, tasks):
-    """CT-12."""
     async with running(auto_leader_rebalance_enable=enabled) as r:
         names = sorted(task.get_name() for task in r.controller._tasks)
         assert len(names) == tasks

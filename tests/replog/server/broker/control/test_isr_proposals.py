@@ -129,7 +129,6 @@ def test_its_producers_and_those_of_its_leaders_wait_three_seconds_at_most_ct_22
 
 
 async def test_isr_5_a_follower_that_falls_silent_while_all_is_level_leaves_once_it_lacks_a_record(cluster):
-    """ISR-5."""
     await cluster.begin(2, brokers={"replica_lag_time_max_ms": 1000})
     await cluster.led(TP)
     leader = cluster.brokers[cluster.leader(TP)]

@@ -52,7 +52,6 @@ async def test_ct_2_a_broker_registers_recovers_runs_and_stops_in_that_order(clu
 
 
 async def test_isr_18_a_broker_that_was_stopped_proves_it_and_one_that_was_killed_does_not(cluster, monkeypatch):
-    """ISR-18."""
     proved: list[bool] = []
     stopped_cleanly = registration._stopped_cleanly
 
@@ -174,7 +173,6 @@ def test_ct_2_a_broker_wants_to_be_fenced_until_it_runs_and_to_stop_once_it_is_t
 def test_ct_3_the_next_heartbeat_is_due_early_where_its_answer_lets_the_broker_go_on(
     state: BrokerState, is_fenced: bool, is_caught_up: bool, due_ms: int
 ) -> None:
-    """CT-3."""
     broker = standing(state)
     assert broker.on_answer(is_fenced=is_fenced, is_caught_up=is_caught_up) == due_ms
     assert broker.fenced is is_fenced

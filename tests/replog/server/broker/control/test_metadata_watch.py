@@ -219,7 +219,6 @@ def directories(tmp_path):
 async def test_ct_24_what_finds_no_room_is_noted_once_there_is_some_and_not_before_it_is_gone_by(
     directories, monkeypatch
 ):
-    """CT-24."""
     known, tried = NewestMetadata(directories, Backoff(Random(1), base_ms=1), lambda _: None), []
 
     def written(directory, position):
@@ -238,7 +237,6 @@ async def test_ct_24_what_finds_no_room_is_noted_once_there_is_some_and_not_befo
 
 
 async def test_ct_24_one_directory_that_takes_it_is_enough_and_none_is_not(directories, monkeypatch):
-    """CT-24."""
     dead, failed = set(directories[:1]), []
 
     def written(directory, position):

@@ -161,7 +161,6 @@ async def test_ct_26_a_replica_of_another_topic_id_is_kept_as_a_stray(cluster):
 
 @pytest.mark.parametrize("is_all", [False, True])
 async def test_ct_26_a_topic_that_is_not_there_is_deleted_only_if_its_deletion_was_heard_of(cluster, is_all):
-    """CT-26."""
     broker = await cluster.begin(1)
     await cluster.produce(TP, batch(b"acknowledged"))
     tombstone = metadata_pb2.MetadataRecord(key="topic/t", version=broker._image.version + 1)
