@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_786,
 }
 FILES = 468
-TESTS = 68_791
+TESTS = 68_725
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -1,10 +1,14 @@
-"""Whole decisions, with sessions and time; no producer id is ever given twice."""
+"""Whole decisions, with sessions and time; no producer id is ever given twice; what an audit reports."""
+
+from dataclasses import replace
 
 import pytest
 
 from replog.controller.cluster_state import BLOCK_SIZE, MAX_PRODUCER_ID, ClusterState
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
+from replog.metadata.values import MAX_DIVERGED, StandingAudit
+from replog.topic import TopicPartition
 
 
 def test_ct_3_a_heartbeat_of_an_unknown_broker_or_an_old_epoch_is_stale(three, refused):
@@ -175,3 +179,36 @@ def test_ids_end_before_they_would_overflow(three, refused, left):
     three.apply([Change("producer_ids", None, MAX_PRODUCER_ID - left)])
     with refused(ErrorCode.UNKNOWN_SERVER_ERROR, "every producer id"):
         allocate(three, 11)
+
+
+EQUAL = StandingAudit("CONSISTENT", "deep", 5000, ((TopicPartition("t", 0), 70),), 1, (), 0)
+DIVERGED = replace(EQUAL, verdict="DIVERGED", at_ms=6000, diverged=("t-0",), diverged_partitions=1)
+
+
+def test_the_last_report_counts_and_when_replicas_were_last_equal_is_kept(cluster):
+    assert cluster.image.audit is None
+    cluster.do(cluster.state.report_audit(DIVERGED))
+    assert cluster.image.audit == DIVERGED, "never equal so far"
+    cluster.do(cluster.state.report_audit(EQUAL))
+    assert cluster.image.audit == replace(EQUAL, consistent_at_ms=5000)
+    cluster.do(cluster.state.report_audit(DIVERGED))
+    assert cluster.image.audit == replace(DIVERGED, consistent_at_ms=5000)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"verdict": "FINE"}, "verdict 'FINE' is none of CONSISTENT, DIVERGED"),
+        ({"at_ms": 0}, "0 ms after 1970"),
+        ({"at_ms": 1_700_000_000_000_000}, "1700000000000000 ms after 1970"),
+        ({"partitions": -1}, "negative"),
+        ({"verified": ((TopicPartition("t", 0), -7),)}, "negative"),
+        ({"diverged": ("t-0",) * (MAX_DIVERGED + 1)}, f"{MAX_DIVERGED + 1} diverged partitions"),
+        ({"level": "\n"}, "printable"),
+        ({"diverged": ("t" * 301,)}, "300 printable"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else next(iter(value)),
+)
+def test_a_report_that_makes_no_sense_is_refused(cluster, refused, change, words):
+    with refused(ErrorCode.INVALID_REQUEST, "the report of an audit is refused", words):
+        cluster.state.report_audit(replace(EQUAL, **change))

@@ -35,7 +35,7 @@ U = TopicPartition("u", 0)
 
 pytestmark = [
     pytest.mark.processes,
-    pytest.mark.plaintext("over TLS /metrics needs a client's certificate: test_endpoint"),
+    pytest.mark.plaintext("over TLS /metrics needs a client's certificate: test_process"),
     pytest.mark.skipif(not PROMTOOL, reason="no promtool here: apt-get install prometheus"),
 ]
 

@@ -49,7 +49,7 @@ PROMTOOL = shutil.which("promtool")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 NAME = re.compile(r"\b(?:kafka|replog)_\w+")
 
-pytestmark = [pytest.mark.processes, pytest.mark.plaintext("over TLS it needs a client's certificate: test_endpoint")]
+pytestmark = [pytest.mark.processes, pytest.mark.plaintext("over TLS it needs a client's certificate: test_process")]
 
 
 def scraped(address: str) -> str:

@@ -1,10 +1,11 @@
-"""What fetches lack in memory is brought by a thread of each disk. One disk hangs. Look-ups by time rest
-(docs/limits.md)."""
+"""What fetches lack in memory is brought by a thread of each disk. One disk hangs, also while a file is read for an
+audit. Look-ups by time rest (docs/limits.md)."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from replog.log.files.cold import ColdRead
 from replog.log.formats.batch import parse_header
 from replog.log.timestamps import ClaimingBatch
 from replog.rpc import methods
-from replog.rpc.v1 import log_pb2
+from replog.rpc.peer import anonymous, handling
+from replog.rpc.v1 import inspection_pb2, log_pb2
 from replog.server.broker.replicas import look_ups
 from replog.server.broker.replicas.fetch_sessions import MOST_READS, ColdReads
 from replog.server.broker.replicas.look_ups import LONG_RESTS, RESTS
 from replog.topic import TopicPartition
 from tests.replog.log.hanging import Hanging
-from tests.replog.server.broker.conftest import CALL_S, InProcessCluster, batch, eventually
+from tests.replog.server.broker.conftest import CALL_S, TP, InProcessCluster, batch, eventually
 
 
 class Session:
@@ -178,3 +180,32 @@ async def test_after_each_look_up_they_rest_for_longer_than_it_took(monkeypatch,
     assert least_s * (1 + rests) <= rests_until_s - begun_s <= most_s * (1 + rests)
     await ours.find(batch)
     assert loop.time() > rests_until_s
+
+
+async def test_a_call_that_is_cancelled_while_its_file_is_opened_leaves_no_descriptor(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch
+):
+    broker = await cluster.begin(1)
+    path = cluster.log(1, TP).directory / f"{0:020d}.timeindex"
+    hanging = Hanging(path, monkeypatch)
+    before = _open(path)
+    handling(anonymous("127.0.0.1"))
+    request = inspection_pb2.ReadFileRequest(topic=TP.topic, partition=TP.partition, file=inspection_pb2.TIME_INDEX)
+    read = asyncio.ensure_future(anext(broker.inspection.read_file(request)))
+    await eventually(hanging.is_opened.is_set)
+    read.cancel()
+    await asyncio.sleep(0)
+    hanging.go_on()
+    with pytest.raises(asyncio.CancelledError):
+        await read
+    await eventually(lambda: _open(path) == before, what=lambda: _open(path))
+
+
+def _open(path: Path) -> list[str]:
+    """Descriptors of this process on it."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{name}") == str(path):
+                found.append(name)
+    return found
