@@ -51,9 +51,14 @@ A first minute:
 )
 
 
+def version() -> None:
+    """Print the version of replog that this command is."""
+    print(f"replog {VERSION}")
+
+
 def _version(wanted: bool) -> None:
     if wanted:
-        print(f"replog {VERSION}")
+        version()
         raise typer.Exit
 
 
@@ -168,6 +173,7 @@ app.add_typer(broker.app, name="broker")
 app.command()(broker.broker_config)
 app.command()(acl.client_quota)
 app.add_typer(controller.app, name="controller")
+app.command()(version)
 
 
 def main() -> None:

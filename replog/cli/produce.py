@@ -31,6 +31,7 @@ CHUNK_BYTES = 1 << 16
 CHUNKS_AHEAD = 4
 MAX_LINE_BYTES = 16 << 20
 SHOWN_FAILURES = 5
+PROGRESS_INTERVAL_S = 0.2
 OF_ONE_RECORD = codes("MESSAGE_TOO_LARGE INVALID_RECORD INVALID_TIMESTAMP")
 
 
@@ -211,7 +212,7 @@ class _Outcomes:
 
 async def _produce_lines(producer: "Producer", topic: str, partition: int | None, source: _Lines) -> bool:
     """Send everything. Return True if a record failed. Raises ReplogError if the topic or the brokers are missing."""
-    outcomes, number, started = _Outcomes(), 0, monotonic()
+    outcomes, number, started, shown = _Outcomes(), 0, monotonic(), 0.0
     try:
         async with producer, given_up_soon(producer):
             async for lines in source.lines():
@@ -227,9 +228,14 @@ async def _produce_lines(producer: "Producer", topic: str, partition: int | None
                         outcomes.refused(number, error)
                     else:
                         outcomes.sent(number, delivery)
+                if sys.stderr.isatty() and monotonic() - shown > PROGRESS_INTERVAL_S:
+                    shown = monotonic()
+                    print(f"\r{number} read, {outcomes.acknowledged} acknowledged ", end="", file=sys.stderr)
             await producer.flush()
     finally:
         outcomes.settle(flushed=True)
+        if shown:
+            print("\r", end="", file=sys.stderr)
         note(f"{outcomes.acknowledged} acknowledged, {outcomes.failed} failed, {monotonic() - started:.1f} s")
     return outcomes.failed > 0
 

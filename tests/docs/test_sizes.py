@@ -21,7 +21,7 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_762,
-    "replog/cli": 3_672,
+    "replog/cli": 3_684,
     "replog/client": 4_927,
     "replog/command": 510,
     "replog/common": 407,
