@@ -26,15 +26,7 @@ from spark_jobs.audit.findings import (
 )
 from spark_jobs.audit.passes import Epochs, Progress, Reader, Starts, look, read_epochs
 from spark_jobs.audit.resolve import resolve
-from spark_jobs.audit.since import (
-    Saved,
-    TakenOver,
-    bounds_of,
-    landmarks,
-    list_replicas,
-    saved_after,
-    take_over,
-)
+from spark_jobs.audit.since import Saved, TakenOver, bounds_of, landmarks, list_replicas, saved_after, take_over
 from spark_jobs.replicas.checks import ChecksSource
 from spark_jobs.replicas.describe import Replica
 from spark_jobs.replicas.faults import VANISHED

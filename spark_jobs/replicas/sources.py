@@ -22,15 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from replog.config.properties import MAX_INT, number_in
-from spark_jobs.kafka_options import (
-    SECURITY,
-    SERVERS,
-    in_full,
-    refuse_unknown,
-    refused,
-    reported_first,
-    security_of,
-)
+from spark_jobs.kafka_options import SECURITY, SERVERS, in_full, refuse_unknown, refused, reported_first, security_of
 from spark_jobs.replicas.describe import describe
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import UNREADABLE, FileFault

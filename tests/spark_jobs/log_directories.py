@@ -6,11 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from replog.log.directories.identity import CLEAN_SHUTDOWN
-from replog.log.formats.checkpoint import (
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    OffsetCheckpoint,
-)
+from replog.log.formats.checkpoint import HIGH_WATERMARK_CHECKPOINT, LOG_START_CHECKPOINT, OffsetCheckpoint
 from replog.log.log import Log
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore

@@ -9,16 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from replog.log.files.names import segment_file_name
-from spark_jobs.audit.findings import (
-    REMEDIES,
-    UNDECIDED,
-    AuditFinding,
-    Interval,
-    Mismatch,
-    ReplicaFault,
-    Seen,
-    View,
-)
+from spark_jobs.audit.findings import REMEDIES, UNDECIDED, AuditFinding, Interval, Mismatch, ReplicaFault, Seen, View
 from spark_jobs.audit.resolve import MORE, resolve
 from spark_jobs.replicas.describe import Replica
 

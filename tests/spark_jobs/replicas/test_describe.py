@@ -52,11 +52,7 @@ def test_epochs_of_a_broker_that_runs_or_was_killed_may_lag(tmp_path):
     log = append(open_log(tmp_path / "t-0"), *[client_batch(b"a")] * 5, epoch=1)
     log.close()
     checkpoint = tmp_path / "t-0" / LEADER_EPOCH_CHECKPOINT
-    for entries, flushed, fault in (
-        ([], 0, None),
-        ([], 1, "EPOCH_CACHE_LIE"),
-        ([(1, 0), (2, 7)], 5, None),
-    ):
+    for entries, flushed, fault in (([], 0, None), ([], 1, "EPOCH_CACHE_LIE"), ([(1, 0), (2, 7)], 5, None)):
         write_entries(checkpoint, entries)
         OffsetCheckpoint(tmp_path / RECOVERY_POINT_CHECKPOINT).write({TopicPartition("t", 0): flushed})
         (files,) = DirectoryStore(1, tmp_path).partitions(frozenset())

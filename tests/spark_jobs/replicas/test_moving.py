@@ -5,11 +5,7 @@ import os
 import pytest
 
 from replog.log.directories.identity import CLEAN_SHUTDOWN
-from replog.log.formats.checkpoint import (
-    RECOVERY_POINT_CHECKPOINT,
-    OffsetCheckpoint,
-    write_entries,
-)
+from replog.log.formats.checkpoint import RECOVERY_POINT_CHECKPOINT, OffsetCheckpoint, write_entries
 from replog.topic import TopicPartition
 from spark_jobs.replicas.directories import DirectoryStore
 from spark_jobs.replicas.faults import FileFault
