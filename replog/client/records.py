@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Generic, NamedTuple
 
@@ -9,7 +10,6 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch
 from typing_extensions import TypeVar
 
-from replog.client.aborted import AbortedBatches
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.formats.batch import (
@@ -25,6 +25,7 @@ from replog.log.formats.batch import (
     with_crc,
 )
 from replog.log.formats.compression import CODEC_NAMES, compress, decompress
+from replog.log.formats.control_batch import AbortedBatches
 from replog.log.formats.varint import varint
 from replog.log.offsets import AbortedTransaction, Buffer
 
@@ -71,23 +72,19 @@ def largest_batch_of(key: bytes | None, value: bytes | None, headers: Headers) -
     return size
 
 
+@dataclass(slots=True, eq=False)
 class BatchBuilder:
     """A batch that is being filled. Its base offset is 0; the leader sets offset and epoch."""
 
-    __slots__ = (
-        *("_base_timestamp", "_batch_size", "_codec", "_max_timestamp", "_pieces", "_records"),
-        *("count", "full", "size"),
-    )
-
-    def __init__(self, batch_size: int, codec_number: int = 0) -> None:
-        self.count = 0
-        self.size = HEADER_SIZE  # bytes before compression
-        self.full = False  # a record did not fit
-        self._batch_size = batch_size
-        self._codec = codec_number
-        self._pieces: list[bytes] = []  # make up the records section, before compression
-        self._records: bytes | None = None  # the records section, once built
-        self._base_timestamp = self._max_timestamp = 0
+    _batch_size: int
+    _codec: int = 0
+    count: int = 0
+    size: int = HEADER_SIZE  # bytes before compression
+    full: bool = False  # a record did not fit
+    _pieces: list[bytes] = field(default_factory=list)  # make up the records section, before compression
+    _records: bytes | None = None  # the records section, once built
+    _base_timestamp: int = 0
+    _max_timestamp: int = 0
 
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers, most: int = sys.maxsize

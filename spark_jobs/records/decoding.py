@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replog.client.aborted import AbortedBatches
 from replog.errors import ErrorCode, ReplogError
 from replog.log.errors import CorruptRecord, InvalidRecord
 from replog.log.formats.batch import CODEC_MASK, CONTROL, HEADER_SIZE, BatchHeader, iterate_batches, validate_crc
 from replog.log.formats.compression import decompress
+from replog.log.formats.control_batch import AbortedBatches
 from replog.log.offsets import AbortedTransaction, Buffer
 from spark_jobs.records.columns import Longs, Mask, Section, arrow_schema, decode_columns, split
 

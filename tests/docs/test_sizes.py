@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_762,
     "replog/cli": 3_684,
-    "replog/client": 4_927,
+    "replog/client": 4_891,
     "replog/command": 510,
     "replog/common": 407,
     "replog/config": 731,
@@ -30,11 +30,11 @@ LINES = {
     "replog/controller": 2_525,
     "replog/demo": 532,
     "replog/local_cluster": 1_281,
-    "replog/log": 7_965,
+    "replog/log": 7_990,
     "replog/log_tools": 2_169,
     "replog/metadata": 858,
     "replog/purgatory": 136,
-    "replog/rpc": 6_213,
+    "replog/rpc": 6_203,
     "replog/server": 9_639,
     "replog/simulator": 8_758,
     "spark_jobs": 1_163,
@@ -42,8 +42,8 @@ LINES = {
     "spark_jobs/records": 1_803,
     "spark_jobs/replicas": 2_778,
 }
-FILES = 468
-TESTS = 68_704
+FILES = 467
+TESTS = 68_703
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -91,15 +91,13 @@ class Outcome:
                 self._waiters.remove(waiter)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Delivery:
     """The outcome of one record, to be awaited. It takes some 200 bytes, less than a future, and may be dropped."""
 
-    __slots__ = ("_index", "_outcome", "_timestamp")
-
-    def __init__(self, outcome: Outcome, index: int, timestamp: int) -> None:
-        self._outcome = outcome
-        self._index = index
-        self._timestamp = timestamp
+    _outcome: Outcome
+    _index: int
+    _timestamp: int
 
     @property
     def partition(self) -> int:

@@ -35,22 +35,20 @@ class Identity:
             self.current = None
 
 
+@dataclass(slots=True, eq=False)
 class Sequences:
     """A partition's sequences. `broken`: a numbered batch was given up, so the log would refuse the next ones.
 
     A log that does not know the producer takes any sequence (S-W-P5). So a leader that is new or restarted gets one
     batch alone until the producer is `known` to it, otherwise later batches could be appended before the first."""
 
-    __slots__ = ("_identity", "_next", "_stream", "acknowledged", "broken", "known", "producer")
-
-    def __init__(self, identity: Identity) -> None:
-        self.producer: ProducerId | None = None
-        self.acknowledged = -1  # number of the newest batch under this name that is known to be in the log
-        self.broken = False
-        self.known = False  # the log that the next batch goes to knows the producer
-        self._identity = identity
-        self._next = 0
-        self._stream: object = None  # leads to the leader
+    _identity: Identity
+    producer: ProducerId | None = None
+    acknowledged: int = -1  # number of the newest batch under this name that is known to be in the log
+    broken: bool = False
+    known: bool = False  # the log that the next batch goes to knows the producer
+    _next: int = 0
+    _stream: object = None  # leads to the leader
 
     def lead_to(self, stream: object) -> None:
         """Send the next batches by this stream."""

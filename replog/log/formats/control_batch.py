@@ -1,6 +1,9 @@
-"""Control batches (2.3): markers in the log, never given to applications. The coordinator's end a transaction."""
+"""Control batches (2.3): markers in the log, never given to applications. The coordinator's end a transaction, and say
+which batches of an answer were aborted."""
 
 import struct
+from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from replog.log.errors import InvalidRecord
@@ -16,7 +19,7 @@ from replog.log.formats.batch import (
 )
 from replog.log.formats.records import iterate_records
 from replog.log.formats.varint import varint
-from replog.log.offsets import Buffer
+from replog.log.offsets import AbortedTransaction, Buffer
 
 ABORT = 0
 COMMIT = 1
@@ -59,6 +62,28 @@ def marker_or_none(buffer: Buffer, header: BatchHeader, position: int = 0) -> En
         return end_transaction_marker(buffer, header, position) if header.attributes & CONTROL else None
     except InvalidRecord:
         return None
+
+
+class AbortedBatches:
+    """The aborted transactions of a fetch answer, which READ_COMMITTED skips (LG-9). Call `hides` for each of its
+    batches in order."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._to_begin = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
+        self._producers: set[int] = set()  # their open transaction will be aborted
+
+    def hides(self, buffer: Buffer, position: int, header: BatchHeader) -> bool:
+        """Return True if the batch at `position` is data of an aborted transaction."""
+        while self._to_begin and self._to_begin[0].first_offset <= header.last_offset:
+            self._producers.add(self._to_begin.popleft().producer_id)
+        if header.producer_id not in self._producers:
+            return False
+        if header.attributes & CONTROL:
+            marker = marker_or_none(buffer, header, position)
+            if marker is not None and not marker.committed:
+                self._producers.remove(header.producer_id)
+            return False
+        return bool(header.attributes & TRANSACTIONAL)
 
 
 def build_end_transaction_marker(

@@ -3,7 +3,6 @@
 import binascii
 import re
 from functools import lru_cache
-from typing import NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from google.rpc import code_pb2
@@ -41,11 +40,6 @@ def request_fields(path: str, authority: str, timeout_ms: int | None, scheme: st
     return tuple(fields)
 
 
-class Asked(NamedTuple):
-    path: str
-    timeout_s: float | None
-
-
 class Refused(Exception):
     """A request that is not one of gRPC; `fields` are the whole answer."""
 
@@ -54,8 +48,8 @@ class Refused(Exception):
         self.fields = fields
 
 
-def parse_request(headers: FieldList) -> Asked:
-    """Read a request's headers. Raises Refused."""
+def parse_request(headers: FieldList) -> tuple[str, float | None]:
+    """Return a request's path, and the time that it may take, if there is a deadline. Raises Refused."""
     values = dict(headers)
     if values[b":method"] != b"POST":
         raise Refused(((b":status", b"405"), (b"allow", b"POST")))
@@ -67,12 +61,12 @@ def parse_request(headers: FieldList) -> Asked:
         raise Refused(whole_answer(CallStatus(code_pb2.UNIMPLEMENTED, message, b"")))
     path = values[b":path"].decode("latin-1")
     if (timeout := values.get(b"grpc-timeout")) is None:
-        return Asked(path, None)
+        return path, None
     match = _TIMEOUT.fullmatch(timeout)
     if match is None:
         message = f"grpc-timeout {timeout[:40]!r} is no time; send up to 8 digits and one of H M S m u n"
         raise Refused(whole_answer(CallStatus(code_pb2.INTERNAL, message, b""), b"400"))
-    return Asked(path, int(match[1]) * _SECONDS[match[2]])
+    return path, int(match[1]) * _SECONDS[match[2]]
 
 
 def whole_answer(status: CallStatus, http: bytes = b"200") -> FieldList:

@@ -118,6 +118,7 @@ class ClientConnection(SocketConnection):
             stream.on_over(failure)
 
     def _failed(self, stream_id: int, status: CallStatus) -> None:
+        self.http2.reset(stream_id, CANCEL)
         self._over(stream_id, from_status(status, self.peer))
 
     # -- what arrives
@@ -130,7 +131,6 @@ class ClientConnection(SocketConnection):
 
     def on_headers(self, event: events.Headers) -> None:
         if (wrong := parse_answer(event.headers)) is not None:
-            self.http2.reset(event.stream_id, CANCEL)
             self._failed(event.stream_id, wrong)
         elif event.end:
             self.on_trailers(event)
@@ -140,11 +140,9 @@ class ClientConnection(SocketConnection):
         self._over(event.stream_id, None if status is None else from_status(status, self.peer))
 
     def on_ended(self, event: events.Ended) -> None:
-        self.http2.reset(event.stream_id, CANCEL)
         self._failed(event.stream_id, CallStatus(code_pb2.INTERNAL, "the server ended the call without a status", b""))
 
     def on_unreadable(self, event: events.Unreadable) -> None:
-        self.http2.reset(event.stream_id, CANCEL)
         self._failed(event.stream_id, CallStatus(event.status, event.text, b""))
 
     def on_reset(self, event: events.Reset) -> None:

@@ -276,26 +276,24 @@ class ServerConnection(SocketConnection):
             return
         stream_id = event.stream_id
         try:
-            asked = parse_request(event.headers)
+            path, timeout_s = parse_request(event.headers)
+            if self._unauthenticated:
+                refusal = to_status(ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(self._unauthenticated))
+                raise Refused(whole_answer(refusal))
+            route = self._shared.routes.get(path)
+            if route is None:
+                status = CallStatus(code_pb2.UNIMPLEMENTED, f"there is no method {path[:200]} here", b"")
+                raise Refused(whole_answer(status))
         except Refused as refused:
             self.http2.send_trailers(stream_id, refused.fields)
-            return
-        if self._unauthenticated:
-            refusal = to_status(ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(self._unauthenticated))
-            self.http2.send_trailers(stream_id, whole_answer(refusal))
-            return
-        route = self._shared.routes.get(asked.path)
-        if route is None:
-            status = CallStatus(code_pb2.UNIMPLEMENTED, f"there is no method {asked.path[:200]} here", b"")
-            self.http2.send_trailers(stream_id, whole_answer(status))
             return
         stream = self.streams[stream_id] = MessageStream(self.http2, stream_id, self.write_soon)
         call = self.calls[stream_id] = ServerCall(self, stream, route)
         self.idle_since = math.inf
         if event.end:
             stream.on_over()
-        if asked.timeout_s is not None:
-            call.deadline = self._loop.call_later(asked.timeout_s, self._too_late, call)
+        if timeout_s is not None:
+            call.deadline = self._loop.call_later(timeout_s, self._too_late, call)
         handling(self.asks)
         call.task = self._loop.create_task(call.run(), name=route.method.path)
 

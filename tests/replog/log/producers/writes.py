@@ -1,8 +1,7 @@
 """Batches and markers of producers, appended to a log as their leader takes them, and what consumers keep of them."""
 
-from replog.client.aborted import AbortedBatches
 from replog.log.formats.batch import CONTROL, BatchHeader, iterate_batches
-from replog.log.formats.control_batch import EndTransactionMarker, build_end_transaction_marker
+from replog.log.formats.control_batch import AbortedBatches, EndTransactionMarker, build_end_transaction_marker
 from replog.log.log import Log
 from replog.log.offsets import AppendInfo, AppendOrigin, FetchData
 from tests.replog.log.batches import client_batch
