@@ -23,8 +23,7 @@ def number_in(text: str, most: int = MAX_LONG) -> int | None:
 def load_properties(path: Path) -> dict[str, str]:
     """Read a Java-style `name=value` file: blank lines and lines that start with # or ! are skipped.
 
-    Raises INVALID_CONFIG, naming file and line, when it is missing, unreadable, too large or malformed.
-    """
+    Raises INVALID_CONFIG, naming file and line, when it is missing, unreadable, too large or malformed."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_PROPERTIES_BYTES + 1)

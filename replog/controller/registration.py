@@ -50,7 +50,13 @@ def register(image: MetadataImage, rules: Rules, request: Registration, session_
         )
     known = image.broker(request.broker_id)
     if known is not None and is_same(known.incarnation_id, request.incarnation_id):
-        return Decision([], _again(known, request))
+        if (known.address, known.endpoints, known.rack) != (request.address, request.endpoints, request.rack):
+            raise _invalid(  # a process keeps them for life (D40)
+                request,
+                f"it is registered at {_places(known)} in rack {known.rack!r}, and now says {_places(request)} and "
+                f"{request.rack!r}; a process keeps them, so restart it",
+            )
+        return Decision([], known.broker_epoch)  # the answer was lost
     if known is not None and session_left_ms > 0:
         raise ErrorCode.DUPLICATE_BROKER_REGISTRATION.error(
             f"broker {request.broker_id} is registered by another process, at {known.address}, and its session lasts "
@@ -95,17 +101,6 @@ def _missing(image: MetadataImage, request: Registration) -> frozenset[TopicPart
     names = {topic.topic_id: name for name, topic in image.topics.items()} if request.missing else {}
     known = ((names[topic_id], numbers) for topic_id, numbers in request.missing if topic_id in names)
     return frozenset(TopicPartition(name, number) for name, numbers in known for number in numbers)
-
-
-def _again(known: BrokerRegistration, request: Registration) -> int:
-    """Answers a repetition: an answer was lost. A process keeps its address and its rack for life (D40)."""
-    if (known.address, known.endpoints, known.rack) != (request.address, request.endpoints, request.rack):
-        raise _invalid(
-            request,
-            f"it is registered at {_places(known)} in rack {known.rack!r}, and now says {_places(request)} and "
-            f"{request.rack!r}; a process keeps them, so restart it",
-        )
-    return known.broker_epoch
 
 
 def _places(broker: BrokerRegistration | Registration) -> str:

@@ -44,7 +44,7 @@ def set_up() -> SlowSteps:
 
 
 def survive_signals() -> None:
-    """Ignore SIGHUP until `answer_hang_up`, and SIGUSR2 always: otherwise they would end the process.
+    """Ignore SIGHUP until `in_background`, and SIGUSR2 always: otherwise they would end the process.
 
     SIGQUIT prints the stack of each thread on stderr, like Kafka's."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -95,28 +95,32 @@ def stop_signals() -> asyncio.Event:
 async def in_background(
     read: Callable[[], ServerConfig], tls: Tls | None, listeners: Sequence[Listener]
 ) -> AsyncIterator[None]:
-    """Answer SIGHUP, warn of advertised names that this host does not resolve, and look at the certificate each day."""
+    """Look after settings and certificate, and warn of advertised names that this host does not resolve."""
+    hung_up = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
     names = for_good(warn_of_unknown(listeners), "advertised names")
-    tasks = answer_hang_up(read, tls), names, for_good(look_daily(tls), "look at the certificate")
+    tasks = names, for_good(look_after(hung_up, read, tls), "SIGHUP, and the certificate")
     try:
         yield
     finally:
         await end(*tasks)
 
 
-def answer_hang_up(read: Callable[[], ServerConfig], tls: Tls | None) -> "asyncio.Task[None]":
-    """Answer SIGHUP on this event loop: read the settings again, use those of the log, look at the certificates. Keep
-    the task that is returned. If `read` raises, the old settings stay."""
-    hung_up = asyncio.Event()
+async def look_after(hung_up: asyncio.Event, read: Callable[[], ServerConfig], tls: Tls | None) -> None:
+    """At each SIGHUP read the settings again, and use those of the log. If `read` raises, the old settings stay.
 
-    async def answer() -> None:
-        while await hung_up.wait():
+    Then, and every day though nobody connects, look at the certificate's files, and warn before it ends."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DAY_S):
+                await hung_up.wait()
+        if hung_up.is_set():
             hung_up.clear()
             await _read_again(read)
-            await _look(tls)
-
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up.set)
-    return for_good(answer(), "SIGHUP")
+        if tls is not None:
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(tls.look)
+            tls.warn_of_end()
 
 
 async def _read_again(read: Callable[[], ServerConfig]) -> None:
@@ -131,17 +135,3 @@ async def _read_again(read: Callable[[], ServerConfig]) -> None:
         log.error("SIGHUP: the settings stay as they are", reason=str(error))
     else:
         log.warning("SIGHUP: settings read again", log_level=config.log_level)
-
-
-async def look_daily(tls: Tls | None) -> None:
-    """Look at the certificate's files every day, though nobody connects, and warn before it ends."""
-    while tls is not None:
-        await asyncio.sleep(DAY_S)
-        await _look(tls)
-        tls.warn_of_end()
-
-
-async def _look(tls: Tls | None) -> None:
-    if tls is not None:
-        with contextlib.suppress(OSError):
-            await asyncio.to_thread(tls.look)

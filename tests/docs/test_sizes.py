@@ -25,9 +25,9 @@ LINES = {
     "replog/client": 4_891,
     "replog/command": 510,
     "replog/common": 407,
-    "replog/config": 731,
+    "replog/config": 730,
     "replog/console": 1_443,
-    "replog/controller": 2_525,
+    "replog/controller": 2_520,
     "replog/demo": 532,
     "replog/local_cluster": 1_281,
     "replog/log": 7_990,
@@ -35,15 +35,15 @@ LINES = {
     "replog/metadata": 858,
     "replog/purgatory": 136,
     "replog/rpc": 6_203,
-    "replog/server": 9_639,
+    "replog/server": 9_598,
     "replog/simulator": 8_758,
     "spark_jobs": 1_163,
     "spark_jobs/audit": 3_524,
     "spark_jobs/records": 1_803,
     "spark_jobs/replicas": 2_778,
 }
-FILES = 467
-TESTS = 68_703
+FILES = 466
+TESTS = 68_704
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -49,9 +49,8 @@ from replog.server.broker.disks.housekeeping import Housekeeping
 from replog.server.broker.disks.inspection_service import InspectionService
 from replog.server.broker.disks.log_dirs_service import LogDirsService
 from replog.server.broker.disks.log_flusher import LogFlusher
-from replog.server.broker.disks.mounts import check_known, missing_replicas
 from replog.server.broker.disks.moves import ReplicaMoves
-from replog.server.broker.disks.reopening import FIRST_MS, LAST_MS, Reopening
+from replog.server.broker.disks.reopening import FIRST_MS, LAST_MS, Reopening, check_known, missing_replicas
 from replog.server.broker.identity import Identity, PresenceService
 from replog.server.broker.listening import Listening
 from replog.server.broker.metrics import broker_metrics, directory_metrics

@@ -70,7 +70,7 @@ class ActiveController:
         self._refusal: ReplogError | None = None  # the answer to everybody when it is behind
         self._config = config
         self._store = store
-        self._clock = clock
+        self.clock = clock
         self.audit = AuditLog(clock)
         self._election = election
         self._leads = election.leads if election is not None else always
@@ -84,9 +84,9 @@ class ActiveController:
     async def start(self) -> None:
         """Take in the store and become active. Raises KAFKA_STORAGE_ERROR if the store cannot be read or written."""
         await self.follow()
-        self.state.load((), self._clock.monotonic_ms())
+        self.state.load((), self.clock.monotonic_ms())
         self._active = self._watchers.open = True
-        self.decides_since_ms = self._clock.wall_ms()
+        self.decides_since_ms = self.clock.wall_ms()
         await self.decide(lambda _: self.state.begin_history())
         log.info("controller active", cluster_id=self.state.image.cluster_id, version=self.state.image.version)
         self._note_running()
@@ -133,17 +133,13 @@ class ActiveController:
                 self._inquiries.begin(self.state.image.brokers[request.broker_id])
             raise
 
-    def wall_ms(self) -> int:
-        """Return the time of this wall clock, with which brokers compare theirs (CT-28)."""
-        return self._clock.wall_ms()
-
     async def heartbeat(self, request: Heartbeat) -> HeartbeatAnswer:
         """Renew the session of a broker before waiting for anything: otherwise a slow commit could end it.
 
         A heartbeat that changes nothing, like most, is answered from what is applied. Others wait for their turn.
         Raises as `ClusterState.heartbeat` and `decide`."""
         self.check_active()
-        heard = self.state.heartbeat(request, self._clock.monotonic_ms())
+        heard = self.state.heartbeat(request, self.clock.monotonic_ms())
         answer = heard.answer
         if heard.changes:
             wants = "wants to stop" if request.want_shutdown else "asks to be fenced" if request.want_fence else "is up"
@@ -181,7 +177,7 @@ class ActiveController:
         carried_through: asyncio.Task[None] | None = None
         try:
             self.check_active()
-            decided = decision(self._clock.monotonic_ms())
+            decided = decision(self.clock.monotonic_ms())
             if decided.changes:
                 carried_through = may_fail_unheard(self._carry_through(decided.changes, why))
         finally:
@@ -214,7 +210,7 @@ class ActiveController:
         try:
             await self._store.commit(version, records, forgotten)
             committed = True
-            self.state.apply(batch, self._clock.monotonic_ms())
+            self.state.apply(batch, self.clock.monotonic_ms())
             await asyncio.sleep(0)  # one step takes 40 ms with 10,000 old partitions; the next waits for a turn
             gone = self.records.take_over(newer, forgotten)
         except Exception as error:
@@ -239,7 +235,7 @@ class ActiveController:
 
     def _changed_partitions(self, changes: Iterable[Change], why: str) -> list[PartitionChange]:
         """Return the history's entries for `changes`, which are not yet applied. Deleted topics are forgotten."""
-        states, now_ms = self.state.image.partitions, self._clock.wall_ms()
+        states, now_ms = self.state.image.partitions, self.clock.wall_ms()
         newest: dict[TopicPartition, PartitionState] = {}
         changed = []
         for kind, name, value, _, version in changes:
@@ -304,7 +300,7 @@ class ActiveController:
             self._inquiries.begin(broker)
 
     def _is_missing(self, broker: BrokerRegistration) -> bool:
-        has_its_place = self.state.has_its_place(broker, self._clock.monotonic_ms())
+        has_its_place = self.state.has_its_place(broker, self.clock.monotonic_ms())
         return self._active and has_its_place and not self._watchers.listens(broker)
 
     async def _fence_gone(self, broker: BrokerRegistration) -> None:
@@ -322,7 +318,7 @@ class ActiveController:
             self._note_running()
 
     def _note_running(self) -> None:
-        if late_ms := self.state.sessions.note_running(self._clock.monotonic_ms()):
+        if late_ms := self.state.sessions.note_running(self.clock.monotonic_ms()):
             log.warning("controller did not run, sessions extended", late_ms=late_ms)
 
     async def _ask_who_is_gone(self) -> None:

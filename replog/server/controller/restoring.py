@@ -67,7 +67,13 @@ def restored_store(
             f"ACLs and quotas are those of the copy, {len(known.acls.by_id)} and {len(known.client_quotas)} of them: "
             "what was revoked or denied since is allowed again; look at them before clients connect (docs/backup.md)"
         )
-    known.cluster_id = known.cluster_id or _cluster_id(surveys)
+    if not known.cluster_id:
+        ids = {each.cluster_id for each in surveys}
+        if len(ids) != 1:
+            raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
+                f"the directories are of {len(ids)} clusters, {sorted(ids)}; name one's"
+            )
+        (known.cluster_id,) = ids
     versions: dict[int, int] = defaultdict(int)
     for each in surveys:
         versions[each.broker_id] = max(versions[each.broker_id], each.metadata_version)
@@ -153,15 +159,6 @@ def _surveyed(broker_id: int, path: Path, known: MetadataImage) -> list[Survey]:
 
 def _invalid(why: str) -> ReplogError:
     return ErrorCode.INVALID_REQUEST.error(why)
-
-
-def _cluster_id(surveys: Sequence[Survey]) -> str:
-    ids = {each.cluster_id for each in surveys}
-    if len(ids) != 1:
-        raise ErrorCode.INCONSISTENT_CLUSTER_ID.error(
-            f"the directories are of {len(ids)} clusters, {sorted(ids)}; name one's"
-        )
-    return ids.pop()
 
 
 def _image(changes: Iterable[Change]) -> MetadataImage:

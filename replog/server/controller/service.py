@@ -51,8 +51,6 @@ C = TypeVar("C")
 LISTED_CHANGES = 2000  # an answer with so many takes less than a MiB
 LOT = 250  # partitions of a commit take some 20 ms
 _ELECTIONS = {pb.PREFERRED: Election.PREFERRED, pb.UNCLEAN: Election.UNCLEAN}
-
-
 _PREVIOUS = ("previous_broker_epoch", "previous_incarnation_id")
 _REGISTRATION = ("cluster_id", "broker_id", "incarnation_id", "address", "rack", *_PREVIOUS)
 
@@ -104,7 +102,8 @@ class ControllerService:
                 log_ends=tuple(map(_report, request.log_ends)) if request.tells_log_ends else None,
             )
             answer = await self._controller.heartbeat(heartbeat)
-        return pb.HeartbeatResponse(**answer._asdict(), wall_ms=self._controller.wall_ms())
+        wall_ms = self._controller.clock.wall_ms()  # brokers compare theirs with it (CT-28)
+        return pb.HeartbeatResponse(**answer._asdict(), wall_ms=wall_ms)
 
     async def alter_partition(self, request: pb.AlterPartitionRequest) -> pb.AlterPartitionResponse:
         self._controller.check_known(position_from_message(request.known))
@@ -260,7 +259,6 @@ class ControllerService:
         self, request: pb.DescribePartitionChangesRequest
     ) -> pb.DescribePartitionChangesResponse:
         self._controller.check_active()
-        changes = self._controller.history.after(request.after_version, LISTED_CHANGES)
         return pb.DescribePartitionChangesResponse(
             kept_since_ms=self._controller.decides_since_ms,
             changes=[
@@ -271,7 +269,7 @@ class ControllerService:
                     before=partition_to_record(change.topic_partition, b"", change.before),
                     after=partition_to_record(change.topic_partition, b"", change.after),
                 )
-                for change in changes
+                for change in self._controller.history.after(request.after_version, LISTED_CHANGES)
             ],
         )
 

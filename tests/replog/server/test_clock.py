@@ -184,11 +184,11 @@ def test_a_leader_whose_clock_is_wrong_for_a_while_deletes_nothing_and_says_so_o
 
 def test_when_the_controllers_clock_is_wrong_no_broker_deletes_by_time_until_it_is_right_again(pair):
     pair.create_topic(retention_ms="1000")
-    pair.controller._clock.jump(DAYS)
+    pair.controller.clock.jump(DAYS)
     pair.wait(1)
     produce(pair)
     assert starts(pair) == (0, 0)
-    pair.controller._clock.jump(-DAYS)
+    pair.controller.clock.jump(-DAYS)
     assert starts(pair) == (1, 1)
 
 

@@ -14,6 +14,7 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
+from replog.config.processes import BrokerConfig
 from replog.rpc import methods
 from replog.rpc.peer import Role
 from replog.rpc.v1 import log_pb2
@@ -89,7 +90,7 @@ async def test_a_process_warns_each_day_from_thirty_days_before_until_there_is_a
     tls = authority.shows(keystore)
     assert tls.material.ends == (NOW + timedelta(days=20, hours=1)).replace(microsecond=0)
     said = f"the certificate of {keystore} ends in 20 days"
-    looking = asyncio.create_task(process.look_daily(tls))
+    looking = asyncio.create_task(process.look_after(asyncio.Event(), BrokerConfig, tls))
     async with asyncio.timeout(60):
         while caplog.text.count(said) < 3:
             await asyncio.sleep(0.02)

@@ -10,7 +10,6 @@ from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Channel, Stream, Transport
 
 AVOIDED_S = 5.0  # an address that did not answer, or has other metadata, is asked after the others for so long
-_SAYS_NOTHING = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 _HAS_OTHERS = (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.INCONSISTENT_CLUSTER_ID)  # it has other metadata (CT-24)
 
 
@@ -85,7 +84,7 @@ class ControllerLink:
         """Leave an address for its error. Return True if the call was not carried out and may be made again at once."""
         if error.code is ErrorCode.NOT_CONTROLLER:
             self._move_on(address, error.instead)
-        elif error.code in (*_SAYS_NOTHING, *_HAS_OTHERS):
+        elif error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, *_HAS_OTHERS):
             self._avoid(address)
         return error.code is ErrorCode.NOT_CONTROLLER or error.code in _HAS_OTHERS
 

@@ -62,7 +62,18 @@ class AlterPartitionSender:
         log_each(log.info, "proposing ISR", proposed)
         request = pb.AlterPartitionRequest(
             **self._identity.claim(),
-            partitions=[self._item(tp, proposal) for tp, proposal in batch.items()],
+            partitions=[
+                pb.AlterPartitionItem(
+                    topic=tp.topic,
+                    topic_id=self._topic_ids[tp],
+                    partition=tp.partition,
+                    leader_epoch=proposal.leader_epoch,
+                    partition_epoch=proposal.partition_epoch,
+                    new_isr=[pb.IsrMember(broker_id=member, broker_epoch=epoch) for member, epoch in proposal.isr],
+                    recovery_state=metadata_pb2.RECOVERED,  # ST-15
+                )
+                for tp, proposal in batch.items()
+            ],
             known=self._known.message,
         )
         try:
@@ -92,14 +103,3 @@ class AlterPartitionSender:
             await asyncio.sleep(self._backoff.next_s())
         else:
             self._backoff.reset()
-
-    def _item(self, tp: TopicPartition, proposal: IsrProposal) -> pb.AlterPartitionItem:
-        return pb.AlterPartitionItem(
-            topic=tp.topic,
-            topic_id=self._topic_ids[tp],
-            partition=tp.partition,
-            leader_epoch=proposal.leader_epoch,
-            partition_epoch=proposal.partition_epoch,
-            new_isr=[pb.IsrMember(broker_id=member, broker_epoch=epoch) for member, epoch in proposal.isr],
-            recovery_state=metadata_pb2.RECOVERED,  # ST-15
-        )

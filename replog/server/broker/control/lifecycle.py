@@ -82,7 +82,6 @@ class BrokerLifecycle:
     _known: NewestMetadata
     _backoff: Backoff
     _replicas: HostedReplicas
-    _has_more_log_ends: bool = False
     session_timeout_ms: int = 0
     _request: pb.RegisterBrokerRequest = field(default_factory=pb.RegisterBrokerRequest)
     _is_lost: bool = False
@@ -178,7 +177,7 @@ class BrokerLifecycle:
 
     async def _heartbeat(self) -> float:
         """Send a heartbeat. Return how long to wait before the next."""
-        log_ends, self._has_more_log_ends = self._log_ends.next()
+        log_ends, has_more = self._log_ends.next()
         request = pb.HeartbeatRequest(
             **self._identity.claim(),
             metadata_version=self._context.image.version,
@@ -212,7 +211,7 @@ class BrokerLifecycle:
         if response.should_shutdown:
             self._may_stop.set()
         delay_ms = self.standing.on_answer(is_fenced=response.is_fenced, is_caught_up=response.is_caught_up)
-        return min(delay_ms / 1000, MORE_LOG_ENDS_S if self._has_more_log_ends else interval_s)
+        return min(delay_ms / 1000, MORE_LOG_ENDS_S if has_more else interval_s)
 
     def _lose(self, why: str) -> float:
         log.error(

@@ -93,7 +93,7 @@ class RoleChanges:
             self._replicas.note_unreachable(self._logs)
             await self._change([], self._image.partitions, is_all=True)
             while self._coming:
-                await self._make_wave()
+                await self.again(islice(self._coming, self._most))
         for tp in self._logs.logs:
             if tp not in self._replicas.hosted:
                 log.warning("a replica on disk that the cluster does not place here; left alone", partition=str(tp))
@@ -114,10 +114,7 @@ class RoleChanges:
             self._any_coming.clear()
             while self._coming:
                 async with self.turn:
-                    await self._make_wave()
-
-    async def _make_wave(self) -> None:
-        await self.again(islice(self._coming, self._most))
+                    await self.again(islice(self._coming, self._most))
 
     async def again(self, partitions: Iterable[TopicPartition]) -> None:
         """Do for these partitions what the image says. The caller holds `turn`."""

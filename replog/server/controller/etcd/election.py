@@ -80,22 +80,16 @@ class Election:
         asked_ms = self._clock.monotonic_ms()
         granted = await self._etcd.call(methods.EtcdLease["lease_grant"], etcd_pb2.LeaseGrantRequest(TTL=self._lease_s))
         self._lease = granted.ID
-        elected = False
-        try:
-            elected = await self._take(asked_ms, granted.TTL * 1000)
-        finally:
-            if not elected:
-                await self.resign()
-        return elected
-
-    async def _take(self, asked_ms: int, lease_ms: int) -> bool:
-        """Take the leader's key. If an earlier answer was lost, the lease is given back, and the next try takes it."""
         mine = put(self._key, self._address.encode(), self._lease)
         request = etcd_pb2.TxnRequest(compare=[created_at(self._key, 0)], success=[mine])
-        answer = await self._etcd.call(methods.EtcdKV["txn"], request)
-        if answer.succeeded:
-            self._leadership.elected(answer.header.revision, asked_ms, lease_ms)
-        return bool(answer.succeeded)
+        try:
+            answer = await self._etcd.call(methods.EtcdKV["txn"], request)
+            if answer.succeeded:
+                self._leadership.elected(answer.header.revision, asked_ms, granted.TTL * 1000)
+        finally:
+            if not self.leads():  # if an answer was lost, the lease is given back, and the next try takes the key
+                await self.resign()
+        return self.leads()
 
     async def hold(self) -> None:
         """Renew the lease in time. Returns when it is lost, or may be."""

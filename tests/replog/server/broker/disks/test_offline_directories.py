@@ -13,7 +13,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.identity import META_PROPERTIES
 from replog.log.errors import LogStorageError
 from replog.metadata.values import NO_LEADER, PartitionState
-from replog.server.broker.disks.mounts import check_known
+from replog.server.broker.disks.reopening import check_known
 from replog.topic import TopicPartition
 from tests.replog.server.broker.virtual_pair import VirtualPair
 
