@@ -99,7 +99,8 @@ def _metadata(addresses: Sequence[str], topics: list[str], security: Security) -
                 failures.append(str(error))
             finally:
                 connection.close()
-    raise OSError(errno.EHOSTUNREACH, f"no broker answers; is bootstrap.servers right? ({'; '.join(failures)})")
+    asked = f"are bootstrap.servers and security.protocol right? ({'; '.join(failures)})"
+    raise OSError(errno.EHOSTUNREACH, f"no broker answers; {asked}")
 
 
 class _Connection:

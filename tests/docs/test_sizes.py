@@ -40,7 +40,7 @@ LINES = {
     "spark_jobs": 1_163,
     "spark_jobs/audit": 3_524,
     "spark_jobs/records": 1_803,
-    "spark_jobs/replicas": 2_778,
+    "spark_jobs/replicas": 2_779,
 }
 FILES = 466
 TESTS = 68_704
