@@ -22,9 +22,6 @@ def _in_epoch(directory: Path, epoch: int, *runs: str) -> TinyWorld:
     return world
 
 
-# INV-1
-
-
 def test_inv_1_a_log_start_beyond_the_high_watermark(world):
     log = world.hosted(1).log
     world.partition.highest_start = 6  # it is no matter of who asked for it
@@ -50,9 +47,6 @@ def test_inv_1_a_batch_of_an_epoch_that_its_broker_does_not_know(tmp_path):
     append_record(world.hosted(1).log, 3)
     with violates("INV-1", "is in epoch 2", "3:6-6"):
         world.step(1)
-
-
-# INV-13
 
 
 def test_inv_13_two_batches_at_one_offset_of_one_epoch(world):
@@ -81,9 +75,6 @@ def test_inv_13_a_log_that_begins_later_shows_what_lies_before_when_another_come
         world.follow(broker_id, recorded)
     third = world.partition.batches[1, 5]
     assert third.previous is world.partition.batches[0, 4]
-
-
-# INV-14, INV-16
 
 
 def _write(log: Log, batch: bytes) -> None:
@@ -127,9 +118,6 @@ def test_inv_1_inv_14_inv_16_a_log_that_is_broken_by_itself(broken, violated, tm
         world.step(1)
 
 
-# INV-15
-
-
 @pytest.mark.parametrize(
     ("entries", "words"),
     [
@@ -150,9 +138,6 @@ def test_inv_15_a_cache_that_does_not_say_what_the_batches_say(entries, words, t
     log._segments.generation += 1  # otherwise nobody would look at it if the last entry is equal
     with violates("INV-15", words):
         world.step(1)
-
-
-# what logs are compared by
 
 
 def test_a_truncation_and_an_append_in_one_step_are_seen(tmp_path):

@@ -113,9 +113,6 @@ def test_st_13_the_next_epoch_is_noted_before_it_is_led_in(world):
         world.step(1)
 
 
-# INV-20
-
-
 @pytest.mark.parametrize("how", ["fenced", "leaving"])
 def test_inv_20_a_broker_that_is_not_active_joins_the_isr(how, world):
     world.record(state(partition_epoch=1, isr=(1, 2)))

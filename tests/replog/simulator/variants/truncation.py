@@ -37,9 +37,6 @@ def _accepts_unvalidated(self: PartitionFollower, request: FetchPartition) -> bo
     return _is_current(self, request._replace(last_fetched_epoch=self.log.epochs.latest_epoch))
 
 
-# truncate-to-hw
-
-
 def _cut_to_high_watermark(self: PartitionFollower, *arguments: Any) -> bool:
     started_over = _become_follower(self, *arguments)
     if started_over:
@@ -49,9 +46,6 @@ def _cut_to_high_watermark(self: PartitionFollower, *arguments: Any) -> bool:
 
 def _fetch_unvalidated(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
     return _unvalidated(_next_fetch(self, *arguments))
-
-
-# kip-101-only
 
 
 def _one_round(self: PartitionFollower, *arguments: Any) -> FollowerProgress:
@@ -78,18 +72,12 @@ def _leaders_word(leader: EpochEndOffset, local: EpochEndOffset, log_end_offset:
 _cut_in_epoch: WeakKeyDictionary[PartitionFollower, int] = WeakKeyDictionary()
 
 
-# no-leader-epoch-fencing
-
-
 def _no_fence(requested: int | None, local: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
 def _is_current_in_any_epoch(self: PartitionFollower, request: FetchPartition) -> bool:
     return _is_current(self, request._replace(current_leader_epoch=self.leader_epoch))
-
-
-# others
 
 
 def _take_high_watermark_of_divergence(self, request, answer, now_ms):
