@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 466
-TESTS = 68_704
+TESTS = 68_648
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

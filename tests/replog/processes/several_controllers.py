@@ -2,8 +2,6 @@
 
 import asyncio
 import itertools
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from replog.client import Admin, Consumer, Producer
 from replog.errors import ReplogError, RetriableError
 from replog.local_cluster.ports import free_port
+from replog.local_cluster.processes import ProcessState, end, send_signal, spawn, state_of
 from replog.rpc import methods
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
@@ -29,36 +28,28 @@ TOPIC = "t"
 
 class Process:
     def __init__(self, home, role, settings):
-        self.role = role
-        self._home = home
-        self._settings = settings
-        self._home.mkdir(parents=True)
-        self._process = None
+        home.mkdir(parents=True)
+        self._log = home / "log"
+        self._log.touch()  # of one that never starts too
+        self.settings = [f"--override={name}={value}" for name, value in settings.items()]
+        self._command = [sys.executable, "-m", "replog.cli", role, *self.settings]
+        self.id = None
 
-    def start(self, *arguments):
-        command = [sys.executable, "-m", "replog.cli", *self.role.split(), *arguments]
-        for name, value in self._settings.items():
-            command += ["--override", f"{name}={value}"]
-        with (self._home / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | {"NO_COLOR": "1"})
+    def start(self):
+        self.id = spawn(self._command, self._log)
 
     @property
     def runs(self):
-        return self._process.poll() is None
+        return state_of(self.id) is not ProcessState.STOPPED
 
-    def signal(self, what):
-        self._process.send_signal(what)
+    def signal(self, number):
+        send_signal(self.id, number)
 
     def kill(self):
-        self._process.kill()
-        self._process.wait(60)
-
-    def stop(self):
-        if self._process is not None and self._process.poll() is None:
-            self.kill()
+        end([self.id])
 
     def logs(self):
-        return (self._home / "log").read_text(errors="replace")
+        return self._log.read_text(errors="replace")
 
 
 async def all_serve(admin, brokers):
@@ -121,10 +112,8 @@ class World:
             }
             self.controllers[address] = Process(self._directory / f"controller-{number}", "controller", settings)
         first = next(iter(self.controllers.values()))
-        first.role = "controller format"
-        first.start()
-        assert await asyncio.to_thread(first._process.wait, START_S) == 0, first.logs()
-        first.role = "controller"
+        command = [sys.executable, "-m", "replog.cli", "controller", "format", *first.settings]
+        await asyncio.to_thread(subprocess.run, command, check=True, timeout=START_S)
         for process in self.controllers.values():
             process.start()
         for number, address in enumerate(addresses[3:], 1):
@@ -153,8 +142,7 @@ class World:
         await asyncio.gather(*self.tasks, return_exceptions=True)
         if hasattr(self, "admin"):
             await self.admin.close()
-        for process in [*self.brokers.values(), *self.controllers.values()]:
-            process.stop()
+        end([each.id for each in (*self.brokers.values(), *self.controllers.values()) if each.id])
         self.etcds.stop()
         await self._stack.aclose()
 
@@ -163,8 +151,6 @@ class World:
         return "\n".join(
             [f"== {name}\n{process.logs()[-6000:]}" for name, process in processes.items()] + [self.etcds.logs()]
         )
-
-    # -- what goes on all the time
 
     async def _follow(self, address):
         """Nobody may tell two things of one version, or of one epoch of a partition."""
@@ -212,8 +198,6 @@ class World:
             begun = time.monotonic()
             await asyncio.sleep(TICK_S)
             self.overslept.append((begun, time.monotonic() - begun - TICK_S))
-
-    # -- what is asked
 
     async def eventually(self, condition, what, timeout_s=START_S):
         deadline = time.monotonic() + timeout_s
@@ -293,6 +277,3 @@ class World:
             while max(read.values(), default=-1) < last:
                 read |= {record.value: record.offset for record in await consumer.fetch()}
         return read
-
-
-STOP, GO_ON = signal.SIGSTOP, signal.SIGCONT

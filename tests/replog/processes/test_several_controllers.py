@@ -1,13 +1,13 @@
 """Real etcds, controllers and brokers: what fails is never missed for long, and nobody decides beside another one."""
 
 import asyncio
-import signal
 import time
+from signal import SIGCONT, SIGKILL, SIGSTOP
 
 import pytest
 
 from replog.server.controller.active_controller import COME_AFTER_S
-from tests.replog.processes.several_controllers import GO_ON, LEASE_S, STOP, TOPIC, World
+from tests.replog.processes.several_controllers import LEASE_S, TOPIC, World
 from tests.replog.server.controller.etcds import etcd_or_skip
 
 pytestmark = [
@@ -49,10 +49,10 @@ async def test_the_active_controller_the_leader_of_etcd_and_a_host_may_be_killed
             await asyncio.sleep(2)
 
         async def pause(active):
-            world.controllers[active].signal(STOP)
+            world.controllers[active].signal(SIGSTOP)
 
         async def resume(active):
-            world.controllers[active].signal(GO_ON)
+            world.controllers[active].signal(SIGCONT)
             await asyncio.sleep(1)
             assert await world.active() != active, "it woke, and leads no longer"
             assert world.controllers[active].runs, "it stands for another term"
@@ -87,7 +87,7 @@ async def test_the_active_controller_the_leader_of_etcd_and_a_host_may_be_killed
         await world.check()
         links = world.links.values()
         hurts = {
-            "paused": (lambda n: world.etcds.signal(n, STOP), lambda n: world.etcds.signal(n, GO_ON)),
+            "paused": (lambda n: world.etcds.signal(n, SIGSTOP), lambda n: world.etcds.signal(n, SIGCONT)),
             "cut off": (lambda n: [each[n].cut() for each in links], lambda n: [each[n].heal() for each in links]),
             "killed": (world.etcds.kill, world.etcds.start_one),
         }
@@ -107,10 +107,6 @@ async def test_the_active_controller_the_leader_of_etcd_and_a_host_may_be_killed
             assert silence_s < SILENCE_S + world.busy_s(begun)
             await world.check()
         await lose_a_host(world)
-        print(
-            f"{len(world.made)} topics made, {len(world.acknowledged)} records acknowledged, "
-            f"{len(world.told)} versions told"
-        )
 
 
 async def lose_a_host(world):
@@ -120,7 +116,7 @@ async def lose_a_host(world):
     await asyncio.to_thread(world.etcds.make_leader, number)
     leader = (await world.admin.describe_topic(TOPIC)).partitions[0].leader
     begun = time.monotonic()
-    world.etcds.signal(number, signal.SIGKILL)
+    world.etcds.signal(number, SIGKILL)
     world.controllers[active].kill()
     world.brokers[leader].kill()
     world.etcds.wait(number)

@@ -16,7 +16,6 @@ from replog.local_cluster.cluster_file import LocalMember
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.processes import wait_until_stopped
 from replog.release import VERSION
-from tests.replog.processes.last_release import COMMIT
 from tests.replog.processes.load import load_on
 from tests.replog.server.controller.etcds import path_with_etcd
 
@@ -26,13 +25,14 @@ pytestmark = [
 ]
 
 HERE = Path(__file__).parent
+LAST_RELEASE = "d3e5570ceea419288dc93dabe73c9d2209559bcc"  # what clusters are upgraded from (docs/operations.md)
 STOP_S = 60.0
 
 
 @pytest.fixture
 def last_release(tmp_path: Path) -> Path:
     """Its tree. Its processes run in this environment, so they have the dependencies of today."""
-    archive = subprocess.run(["git", "archive", COMMIT], cwd=HERE, capture_output=True, check=False)
+    archive = subprocess.run(["git", "archive", LAST_RELEASE], cwd=HERE, capture_output=True, check=False)
     if archive.returncode:
         pytest.skip(f"the last release is not in this clone, which may be shallow: {archive.stderr.decode()[:200]}")
     tree = tmp_path / "last-release"
