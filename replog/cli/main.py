@@ -145,7 +145,7 @@ def health(
 
     Example: `until replog health --ready broker-1:9092; do sleep 1; done`"""
     from replog.local_cluster.probe import is_serving
-    from replog.rpc.health import READY
+    from replog.rpc.serving import READY
     from replog.rpc.transports import client_tls, tls_of
 
     given = tls_of(settings(config, override), str(config or "--override")) if config or override else client_tls()

@@ -43,7 +43,7 @@ from replog.local_cluster.processes import (
     why_ended,
 )
 from replog.local_cluster.settings import LocalSettings
-from replog.rpc.health import READY
+from replog.rpc.serving import READY
 from replog.rpc.tls import Tls
 from replog.rpc.transports import client_tls
 from replog.server.controller.formatting import format_cluster, is_formatted

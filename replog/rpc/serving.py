@@ -1,23 +1,32 @@
-"""Serves one call, over HTTP/2 of either kind: its place, request, handler, and the error that ends it."""
+"""Every server over sockets has services, grpc.health.v1 among them, and the same way of a call: its place among
+others, its request, its handler, and the error that ends it."""
 
 import asyncio
 import contextlib
+import inspect
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from google.protobuf.descriptor import ServiceDescriptor
+from google.rpc import code_pb2
+from grpc_health.v1 import health_pb2
+
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.fair_queue import FairQueue
 from replog.rpc.limits import Limit
 from replog.rpc.lists import NamesTooMuch
-from replog.rpc.methods import Method
+from replog.rpc.methods import Method, methods_of
 from replog.rpc.peer import ACTION, ANONYMOUS, Imposture, Peer
 from replog.rpc.status import CallStatus, to_status
-from replog.rpc.transport import Denied, ServerStream, send_answers
+from replog.rpc.transport import Denied, ServerStream, send_answers, unrecorded
 
 logger = logging.getLogger(__name__)
 
+HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"]
+READY = "ready"  # a broker serves, and each of its replicas is in sync, so that another broker may be restarted
+_Answer = health_pb2.HealthCheckResponse
 REQUEST_TIMEOUT_S = 30.0  # the request of a call must arrive so soon
 REFUSED_S = 0.1  # delays the refusal of a list that is too long, as Kafka's connection.failed.authentication.delay.ms
 
@@ -137,3 +146,32 @@ def status_of(error: Exception) -> CallStatus:
         logger.error("a handler failed", exc_info=error)
         error = ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{type(error).__name__}: {error}")
     return to_status(error)
+
+
+class Services:
+    """The services of one server, health checks among them: only `Check`, since tools ask again by themselves."""
+
+    def __init__(self) -> None:
+        self.routes: dict[str, Route] = {}  # the keys are paths
+        self._names = [""]  # the server as a whole, and each service
+        self._statuses: dict[str, int] = {}
+        self.add(HEALTH, self)
+
+    def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
+        for method in methods_of(service).values():
+            handler = getattr(handlers, method.handler_name)
+            ends_with_answer = not method.client_streaming and inspect.iscoroutinefunction(handler)
+            gate = Gate(method.path, method.limit)
+            self.routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
+        self._names.append(service.full_name)
+
+    async def set_serving(self, serving: bool, *services: str) -> None:
+        status = _Answer.SERVING if serving else _Answer.NOT_SERVING
+        self._statuses.update(dict.fromkeys(services or self._names, status))
+
+    async def check(self, request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
+        status = self._statuses.get(request.service)
+        if status is None:
+            message = f"there is no service {request.service[:200]!r} here"
+            raise CallEnded(CallStatus(code_pb2.NOT_FOUND, message, b""))
+        return _Answer(status=status)

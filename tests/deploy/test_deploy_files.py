@@ -12,8 +12,7 @@ import pytest
 
 from replog.config.processes import BrokerConfig, ControllerConfig
 from replog.config.properties import load_properties
-from replog.rpc.health import READY
-from replog.rpc.health import SERVICE as HEALTH
+from replog.rpc.serving import HEALTH, READY
 from tests.deploy.commands import DEPLOY, all_commands, compose, containers, kubernetes, parse, systemd_command, unit
 
 PORTS = ("listeners", "metrics.listener")

@@ -6,7 +6,7 @@ what has changed since it was written, is left out:
 - generic/2/2, generic/2/3, http2/6.9.1/1, http2/6.9.2/1 and /2: they wait for DATA. The last three it skips by itself.
 - http2/5.1.2: it opens a stream more than may be open, but each has ended by then. `test_floods` does it with calls.
 - http2/5.1/8 and /9, 6.9/2, 6.9.1/3, 8.1/1, 8.1.2.1/3, 8.1.2.6: what is wrong comes on a stream that our answer has
-  ended by then, or not, as it happens. `test_states` and `test_headers` do it.
+  ended by then, or not, as it happens. `test_states` and `test_random` do it.
 - http2/4.2/3: a frame of headers larger than SETTINGS_MAX_FRAME_SIZE, which it takes to be 16 KiB and not what we say.
 - http2/5.3.1: a stream that depends on itself. RFC 9113 has no priorities, and lets them be sent (5.3.2)."""
 

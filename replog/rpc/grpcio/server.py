@@ -13,7 +13,6 @@ from replog.config.listeners import parse_address
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.grpcio.channel import FLOW
-from replog.rpc.health import Services
 from replog.rpc.limits import (
     DEFAULT_LIMITS,
     MAX_ANSWER_BYTES,
@@ -24,7 +23,7 @@ from replog.rpc.limits import (
 )
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer, Role, anonymous, handling
-from replog.rpc.serving import Route, cannot_listen, decoded, serve, status_of
+from replog.rpc.serving import Route, Services, cannot_listen, decoded, serve, status_of
 from replog.rpc.status import DETAILS_KEY
 from replog.rpc.tls import Material, Tls
 from replog.rpc.transport import Pump

@@ -27,8 +27,8 @@ from replog.log.errors import LogStorageError, is_of_the_disk
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import INCARNATION_ID_SIZE
 from replog.rpc import methods
-from replog.rpc.health import READY
 from replog.rpc.peer import Peer
+from replog.rpc.serving import READY
 from replog.rpc.tasks import end, may_fail_unheard
 from replog.rpc.tls import Tls
 from replog.rpc.transport import Transport

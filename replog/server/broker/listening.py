@@ -9,7 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from replog.config.listeners import Listener
 from replog.config.processes import BrokerConfig
 from replog.rpc import methods
-from replog.rpc.health import READY
+from replog.rpc.serving import READY
 from replog.rpc.transport import Server, Transport
 from replog.server.authorizer import Authorizer, guarded
 from replog.server.metrics.families import labelled

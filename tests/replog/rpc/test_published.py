@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.rpc.generate import PROTO, PUBLISHED, contracts
-from replog.rpc.published import broken, lines
+from replog.rpc.generate import PROTO, PUBLISHED, broken, contracts, lines
 
 BEFORE = """
 syntax = "proto3";

@@ -8,7 +8,6 @@ from functools import partial
 
 from replog.config.listeners import parse_address
 from replog.rpc.fair_queue import FairQueue
-from replog.rpc.health import Services
 from replog.rpc.http2.shells.acceptor import Acceptor
 from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
 from replog.rpc.http2.shells.reads import Reads
@@ -16,7 +15,7 @@ from replog.rpc.http2.shells.server_connection import ServerConnection, Shared
 from replog.rpc.http2.shells.unread import Unread
 from replog.rpc.limits import DEFAULT_LIMITS, MAX_CONNECTIONS, ConnectionLimits
 from replog.rpc.names import look_up
-from replog.rpc.serving import cannot_listen
+from replog.rpc.serving import Services, cannot_listen
 from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
 

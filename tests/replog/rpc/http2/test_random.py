@@ -1,5 +1,6 @@
-"""Random frames and random cuts: nothing raises, the same bytes mean the same, and the memory's sums stay right."""
+"""Random frames, cuts and headers: nothing raises, the same bytes mean the same, and the memory's sums stay right."""
 
+from hpack import Decoder, Encoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -7,10 +8,11 @@ from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.protocol.events import Failed, Message
 from replog.rpc.http2.protocol.frames import HEADER_BYTES, PREFACE, frame
-from replog.rpc.http2.protocol.hpack import encode_fields
+from replog.rpc.http2.protocol.hpack import REQUEST as OF_REQUEST
+from replog.rpc.http2.protocol.hpack import TRAILERS, HeaderDecoder, encode_fields
 from tests.cases import SOAK
 from tests.replog.rpc.http2.accounts import check_accounts
-from tests.replog.rpc.http2.pairs import ANSWER, OK, REQUEST, Pair
+from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST, Pair
 from tests.replog.rpc.http2.raw import Raw, data, headers, message, number
 from tests.replog.rpc.http2.raw import settings as settings_frame
 
@@ -163,3 +165,46 @@ def test_the_sums_would_notice():
     except AssertionError:
         return
     raise AssertionError("one byte too much of credit was not seen")
+
+
+NAMES = st.sampled_from([b"x", b"grpc-timeout", b"content-type", b"accept", b"cookie", b"a-long-name-" + b"n" * 140])
+VALUES = st.sampled_from(
+    [b"", b"1", b"gzip, deflate", b"application/grpc", b"v" * 126, b"v" * 127, b"v" * 5000]
+) | st.binary(max_size=5).map(lambda value: value.hex().encode())
+LISTS = st.lists(st.lists(st.tuples(NAMES, VALUES), max_size=3), max_size=12)
+
+
+@settings(max_examples=150)
+@given(LISTS)
+def test_hpack_reads_what_we_write(lists):
+    decoder = Decoder()
+    for fields in (REQUEST, ANSWER, OK, *lists):
+        assert list(decoder.decode(encode_fields(fields), raw=True)) == list(fields)
+
+
+@settings(max_examples=150)
+@given(LISTS, st.booleans(), st.integers(0, 4096))
+def test_we_read_what_hpack_writes(lists, huffman, table_size):
+    encoder, decoder = Encoder(), HeaderDecoder(BOUNDS)
+    for turn, fields in enumerate([*lists, *lists]):
+        if turn == 3:
+            encoder.header_table_size = table_size
+        block = encoder.encode(fields, huffman=huffman)
+        assert decoder.decode(block, TRAILERS).fields == fields
+
+
+def test_a_known_block_means_something_else_once_the_table_has_changed():
+    encoder, decoder = Encoder(), HeaderDecoder(BOUNDS)
+    for value in (b"1", b"2", b"1", b"2"):
+        fields = [(b"x-turn", value * 70)]
+        decoder.decode(encoder.encode([(b"x-other", value), *fields]), TRAILERS)
+        for _ in range(2):
+            assert decoder.decode(b"\xbe", TRAILERS).fields == list(encoder.header_table.dynamic_entries)[:1]
+
+
+def test_the_same_block_is_judged_by_what_it_is_for():
+    decoder = HeaderDecoder(BOUNDS)
+    block = encode_fields(REQUEST)
+    assert decoder.decode(block, OF_REQUEST).code == 0
+    assert decoder.decode(block, TRAILERS).code == 1
+    assert decoder.decode(block, OF_REQUEST).fields == REQUEST

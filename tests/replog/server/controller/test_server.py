@@ -13,7 +13,7 @@ from replog.controller.decision import Decision
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.rpc import methods
-from replog.rpc.health import SERVICE as health_service  # noqa: N811
+from replog.rpc.serving import HEALTH
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.control.controller_link import ControllerLink
@@ -94,7 +94,7 @@ async def health(server, service):
     channel = H2Transport().connect(server.address)
     try:
         request = health_pb2.HealthCheckRequest(service=service)
-        return (await channel.call(methods.methods_of(health_service)["check"], request, 2.0)).status
+        return (await channel.call(methods.methods_of(HEALTH)["check"], request, 2.0)).status
     finally:
         await channel.close()
 

@@ -16,7 +16,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.ports import free_port
 from replog.local_cluster.probe import is_serving
 from replog.rpc import methods
-from replog.rpc.health import READY
+from replog.rpc.serving import READY
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import log_pb2
