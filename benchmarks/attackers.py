@@ -312,9 +312,6 @@ async def _connected(address: str) -> AsyncIterator[GrpcChannel]:
         await channel.close()
 
 
-# -- all of them
-
-
 class Attack(NamedTuple):
     title: str
     run: Callable[[str, int], AbstractAsyncContextManager[object]]  # takes the address, and how many or how much

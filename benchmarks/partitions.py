@@ -126,8 +126,6 @@ class Cell:
         self._note(f"{where}: {figures}")
         return not figures.keys() & {"not_within_s", "failed"}
 
-    # -- phases
-
     async def _quiet(self) -> Figures:
         async with self._beside_a_producer() as figures:
             await asyncio.sleep(QUIET_S)
@@ -196,8 +194,6 @@ class Cell:
                 await self._cluster.delete(topic)
             await self._until_directories(lambda names: not any(map(_is_replica, names)))
         return figures
-
-    # -- shared by phases
 
     async def _described(self) -> list[DescribedPartition]:
         return [state for topic in self._topics for state in await self._cluster.describe(topic)]

@@ -109,9 +109,6 @@ def _throughput(size: int, seconds: float, meter: CpuMeter) -> Figures:
     return {"mb_per_second": size / 1e6 / seconds, "cpu_s_per_gb": cpu_s_per_gb}
 
 
-# -- the table
-
-
 rate: Pick = itemgetter("mb_per_second")
 p50: Pick = itemgetter("p50_ms")
 p99: Pick = itemgetter("p99_ms")

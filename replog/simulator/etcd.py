@@ -99,8 +99,6 @@ class EtcdState:
     def _header(self) -> pb.ResponseHeader:
         return pb.ResponseHeader(revision=self.revision)
 
-    # -- leases
-
     def grant(self, ttl_s: int, now_ms: int) -> int:
         lease, self._next_lease = self._next_lease, self._next_lease + 1
         self._leases[lease] = _Lease(ttl_s, now_ms + 1000 * ttl_s)

@@ -93,8 +93,6 @@ class Nemesis:
         for source, target in links:
             self.kernel.network.heal(source, target)
 
-    # -- choices
-
     def a_while_s(self) -> float:
         """Return how long a fault lasts: a moment, about a session, or long."""
         return self.rng.choice((0.3, SESSION_MS / 1000 * 2, self.cluster.plan.profile.long_s)) * self.rng.random()
