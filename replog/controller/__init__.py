@@ -6,8 +6,7 @@
 | the changes to commit, and the answer that follows | `decision.py` |
 | brokers register, send heartbeats (CT-1 to CT-6), join, and are forgotten | `registration.py`, `broker_lifecycle.py` |
 | what broker events change in partitions | `broker_events.py` |
-| who leads where nobody is known to have everything (CT-30, CT-31) | `evidence.py` |
-| who leads (CT-8); elections on request (CT-11, CT-12) | `elections.py`, `leader_elections.py` |
+| who leads (CT-8), on request (CT-11), or where nobody has everything (CT-12, CT-30) | `elections.py`, `evidence.py` |
 | leaders' ISR proposals (§6.4), and leaders that resign (CT-22) | `alter_partition.py` |
 | topics and where their replicas go (CT-18 to CT-20) | `topics.py` |
 | replicas that move to other brokers (CT-14 to CT-16) | `reassignments.py` |

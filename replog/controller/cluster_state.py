@@ -9,16 +9,7 @@ from functools import partial
 
 from replog.common.acl import Acl, AclFilter
 from replog.config.processes import ControllerConfig
-from replog.controller import (
-    acls,
-    audits,
-    broker_events,
-    configs,
-    leader_elections,
-    reassignments,
-    registration,
-    topics,
-)
+from replog.controller import acls, audits, broker_events, configs, evidence, reassignments, registration, topics
 from replog.controller.alter_partition import Proposal, Resignations, Verdict, alter_partition, candidates
 from replog.controller.broker_lifecycle import (
     BrokerControlState,
@@ -229,7 +220,7 @@ class ClusterState:
 
     def rebalance_leaders(self) -> Decision[int]:
         """Holds preferred elections, at most `ELECTIONS_AT_ONCE`. Answers how many (CT-12)."""
-        changes = leader_elections.rebalance(self.image, self._rules, ELECTIONS_AT_ONCE)
+        changes = evidence.rebalance(self.image, self._rules, ELECTIONS_AT_ONCE)
         return Decision(changes, len(changes))
 
     def recover(self, now_ms: int) -> Decision[int]:
@@ -238,7 +229,7 @@ class ClusterState:
         if not self.image.index.led_by(NO_LEADER):
             return Decision([], 0)
         patience_ms = self.sessions.timeout_ms
-        return Decision(leader_elections.recover(self.image, self._rules, self.evidence, now_ms, patience_ms), 0)
+        return Decision(evidence.recover(self.image, self._rules, self.evidence, now_ms, patience_ms), 0)
 
     def log_ends(self, tp: TopicPartition) -> KnownLogEnds | None:
         """Return what replicas of a partition without a leader said; None if it has one, or is not there."""
@@ -257,8 +248,8 @@ class ClusterState:
 
     def elect_leaders(
         self, election: Election, partitions: Iterable[TopicPartition]
-    ) -> Decision[list[leader_elections.Elected]]:
-        return leader_elections.elect_leaders(self.image, self._rules, self.evidence, election, partitions)
+    ) -> Decision[list[evidence.Elected]]:
+        return evidence.elect_leaders(self.image, self._rules, self.evidence, election, partitions)
 
     def unclean_elections(self, changes: Iterable[Change]) -> list[tuple[TopicPartition, int]]:
         """Return the partitions to which `changes`, not yet applied, give a leader that may miss committed records."""

@@ -15,8 +15,7 @@ from replog.controller.cluster_state import BLOCK_SIZE
 from replog.controller.configs import AlteredConfigs, ConfigChange
 from replog.controller.decision import Decision
 from replog.controller.elections import Election
-from replog.controller.evidence import LogEnd, Report
-from replog.controller.leader_elections import Elected
+from replog.controller.evidence import Elected, LogEnd, Report
 from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import NewPartitions, NewTopic
