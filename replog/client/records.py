@@ -203,8 +203,6 @@ def encode_batch(
     builder = BatchBuilder(2**31 - 1, codec_id(compression))
     for timestamp_ms, key, value, headers in records:
         builder.append(timestamp_ms, key, value, headers)
-    if builder.count == 0:
-        raise ErrorCode.INVALID_RECORD.error("a batch holds at least one record")
     return bytearray().join(builder.build())
 
 

@@ -144,7 +144,6 @@ def server_tls(config: ServerConfig, listeners: Sequence[Listener], role: Role, 
     name if one is given.
 
     Raises INVALID_CONFIG, also for a listener without TLS that other machines may reach."""
-    protocols = {listener.protocol for listener in listeners}
     for listener in listeners:
         host, _ = parse_address(listener.bind)
         if listener.protocol == "PLAINTEXT" and not is_loopback(host) and not config.allow_plaintext:
@@ -152,7 +151,7 @@ def server_tls(config: ServerConfig, listeners: Sequence[Listener], role: Role, 
                 f"listeners={listener.bind}: all who reach it may read, write and stop this cluster; set "
                 "security.protocol=SSL (docs/security.md), or allow.plaintext=true if the network keeps others out"
             )
-    if "SSL" not in protocols:
+    if all(listener.protocol != "SSL" for listener in listeners):
         return None
     tls = _tls(config, config.ssl_client_auth)
     identity = tls.material.identity

@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_762,
     "replog/cli": 3_684,
-    "replog/client": 4_891,
+    "replog/client": 4_889,
     "replog/command": 510,
     "replog/common": 407,
     "replog/config": 730,
@@ -34,7 +34,7 @@ LINES = {
     "replog/log_tools": 2_169,
     "replog/metadata": 858,
     "replog/purgatory": 136,
-    "replog/rpc": 6_187,
+    "replog/rpc": 6_183,
     "replog/server": 9_597,
     "replog/simulator": 8_754,
     "spark_jobs": 1_163,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 463
-TESTS = 68_639
+TESTS = 68_632
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

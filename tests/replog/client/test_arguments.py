@@ -169,17 +169,19 @@ async def test_a_setting_beyond_its_range_is_named(client, option, least, most):
 
 
 @pytest.mark.parametrize(
-    ("client", "option", "value"),
+    ("client", "options"),
     [
-        (Producer, "acks", 2),
-        (Producer, "compression", "rar"),
-        (Consumer, "isolation_level", "dirty"),
-        (Consumer, "auto_offset_reset", "none"),
+        (Producer, {"acks": 2}),
+        (Producer, {"acks": 1, "enable_idempotence": True}),
+        (Producer, {"acks": 0, "enable_idempotence": True}),
+        (Producer, {"compression": "rar"}),
+        (Consumer, {"isolation_level": "dirty"}),
+        (Consumer, {"auto_offset_reset": "none"}),
     ],
 )
-def test_a_choice_that_there_is_not_is_refused(client, option, value):
+def test_a_choice_that_there_is_not_is_refused(client, options):
     with pytest.raises(ReplogError, match="INVALID_CONFIG"):
-        client("127.0.0.1:1", **{option: value})
+        client("127.0.0.1:1", **options)
 
 
 ODD: list[Any] = [None, 5, "", "no", b"no", True, 1.5, math.nan, [None], {"a": 1}, object(), -1]

@@ -66,11 +66,9 @@ class H2Stream:
     async def send(self, message: Any) -> None:
         stream = self._stream or await self._opened()
         if stream.over or self._ended is not None:
-            failure = stream.failure or self._ended
-            raise ReplogError(
-                ErrorCode.NETWORK_EXCEPTION if failure is None else failure.code,
-                f"{self._channel.address}: the stream has ended" if failure is None else failure.message,
-            )
+            ended = ErrorCode.NETWORK_EXCEPTION.error(f"{self._channel.address}: the stream has ended")
+            failure = stream.failure or self._ended or ended
+            raise ReplogError(failure.code, failure.message)
         self.post(message)
         if stream.waits:
             await stream.all_gone()

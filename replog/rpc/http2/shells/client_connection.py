@@ -150,9 +150,8 @@ class ClientConnection(SocketConnection):
             self._over(event.stream_id, self.untouched)
             return
         code = code_pb2.UNAVAILABLE if event.code in (NO_ERROR, CANCEL) else code_pb2.INTERNAL
-        self._failed(
-            event.stream_id, CallStatus(code, event.text or f"the server reset the stream ({event.code})", b"")
-        )
+        text = event.text or f"the server reset the stream ({event.code})"
+        self._failed(event.stream_id, CallStatus(code, text, b""))
 
     def on_goaway(self, event: events.GoAway) -> None:
         self.why = f"the server is going away: {event.text or 'it stops'}"

@@ -5,8 +5,6 @@ import pytest
 from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from replog.client.producing.deliveries import DeliveryFailed
 from replog.client.producing.idempotence import MAX_EPOCH, SEQUENCES, Identity, ProducerId, Sequences
-from replog.client.producing.producer import Producer
-from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import parse_header, validate_crc
 from tests.replog.client.decoding import decode
 
@@ -227,10 +225,3 @@ def test_after_the_last_epoch_a_new_id_is_needed_and_batches_wait_for_it():
     harness.identity.current = ProducerId(9, 0)
     harness.accumulator.go_on(harness.queue)
     assert [name(batch) for batch in harness.take()] == [(9, 0, 0)]
-
-
-@pytest.mark.parametrize("acks", [0, 1])
-def test_idempotence_needs_acks_all(acks):
-    with pytest.raises(ReplogError, match=f"enable_idempotence needs acks='all', not acks={acks}") as refused:
-        Producer("127.0.0.1:1", acks=acks, enable_idempotence=True)  # type: ignore[arg-type]
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
