@@ -22,6 +22,8 @@ Served = Callable[[TopicPartition, FetchPartition], ConsumerReader | ErrorCode]
 
 
 class Readers(Protocol):
+    """The roles of this broker."""
+
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode: ...
 
     def reader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> ConsumerReader | ErrorCode:

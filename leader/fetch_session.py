@@ -37,6 +37,8 @@ R = TypeVar("R", bound=Reader)
 
 
 class Host(Protocol):
+    """The broker around a session."""
+
     def watch(self, tp: TopicPartition, session: "FetchSession[R]") -> None:
         """Call `session.mark(tp)` for every event of `tp`, and `session.on_moved` soon after (PR-6)."""
 
@@ -53,6 +55,8 @@ class Host(Protocol):
 
 @dataclass(slots=True)
 class CachedPartition:
+    """A partition of a session."""
+
     request: FetchPartition
     sent_bounds: tuple[int, int] | None = None  # high watermark and log start last sent
     place: OffsetMetadata | None = None  # the place of the fetch offset, once it was read
@@ -64,6 +68,8 @@ class CachedPartition:
 
 @dataclass(slots=True, eq=False)
 class PendingFetch:
+    """The request that waits for an answer."""
+
     deadline_ms: int
     awaited: AwaitedBytes
     looks_only: bool  # answer as soon as everything due was looked at

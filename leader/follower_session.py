@@ -28,10 +28,14 @@ PUSH_EVERY_MS = 20  # high watermarks that move within this time go out in one m
 
 
 class FollowerHost(Host, Protocol):
+    """The broker around a follower's session."""
+
     shared: Shared | None  # set while several sessions hear of the same events
 
 
 class Leaders(Protocol):
+    """The leaders of this broker."""
+
     def leader_for_fetch(self, tp: TopicPartition, fetch: FetchPartition) -> PartitionLeader | ErrorCode:
         """The leader, or the first error (FE-1)."""
 

@@ -69,6 +69,7 @@ def whole(name: str, number: Any, most: int = MAX_INT) -> int:
 
 
 def wholes(name: str, numbers: Iterable[Any], most: int = MAX_INT) -> list[int]:
+    """Apply `whole` to each number."""
     return [whole(f"each of {name}", number, most) for number in listed(name, numbers, "whole numbers")]
 
 

@@ -34,6 +34,8 @@ class _Word(IntEnum):
 
 
 class ResourceType(_Word):
+    """The kind of thing that an ACL protects."""
+
     ANY = 1  # filters only
     TOPIC = 2
     CLUSTER = 4
@@ -49,6 +51,8 @@ class PatternType(_Word):
 
 
 class Operation(_Word):
+    """Something that may be done with a resource."""
+
     ANY = 1  # filters only
     ALL = 2
     READ = 3

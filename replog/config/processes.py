@@ -70,6 +70,7 @@ Principals = Annotated[
 
 
 def _addresses(value: str) -> str:
+    """Raises ValueError for a wrong address, or too many."""
     parts = [part.strip() for part in value.split(",")]
     if len(parts) > MAX_CONTROLLERS:
         raise ValueError(f"{len(parts)} addresses; at most {MAX_CONTROLLERS}")

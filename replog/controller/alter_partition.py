@@ -157,6 +157,7 @@ class Resignations:
         return remove_from_isr(state, state.leader, replace(situation, active=alive))
 
     def has_just(self, tp: TopicPartition, now_ms: int) -> bool:
+        """Return True if the partition's leader resigned within the interval."""
         while self._granted_ms and next(iter(self._granted_ms.values())) <= now_ms - INTERVAL_MS:
             self._granted_ms.popitem(last=False)
         return tp in self._granted_ms

@@ -28,6 +28,8 @@ class OfflineReplica(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
+    """The settings that decide elections."""
+
     min_insync_replicas: int  # a topic's own setting goes before it
     eligible_leader_replicas: bool = True
     strategy: Strategy = Strategy.BALANCED  # a topic's own setting goes before it
@@ -43,6 +45,7 @@ def situation(image: MetadataImage, rules: Rules, topic: str, active: frozenset[
 
 
 def situation_under(configs: Mapping[str, str], rules: Rules, active: frozenset[int]) -> Situation:
+    """Return the situation of a topic with these settings."""
     strategy = recovery_strategy(configs, rules.strategy)
     return Situation(active, min_insync_replicas(configs, rules), rules.eligible_leader_replicas, strategy)
 

@@ -249,6 +249,7 @@ class ClusterState:
     def elect_leaders(
         self, election: Election, partitions: Iterable[TopicPartition]
     ) -> Decision[list[evidence.Elected]]:
+        """Holds an election for each partition by itself (CT-11)."""
         return evidence.elect_leaders(self.image, self._rules, self.evidence, election, partitions)
 
     def unclean_elections(self, changes: Iterable[Change]) -> list[tuple[TopicPartition, int]]:
@@ -264,6 +265,7 @@ class ClusterState:
     def alter_partition_reassignments(
         self, wanted: Iterable[reassignments.Reassignment]
     ) -> Decision[list[ReplogError]]:
+        """Decides on each partition by itself (CT-14, CT-16)."""
         return reassignments.alter(self.image, self._rules, wanted)
 
     def list_partition_reassignments(
@@ -290,13 +292,16 @@ class ClusterState:
         return alter_partition(self.image, self._rules, self._registered(sender), proposals, resign)
 
     def create_topic(self, request: topics.NewTopic) -> Decision[topics.CreatedTopic]:
+        """Raises as `topics.create_topic`, and UNSUPPORTED_VERSION (CT-18, CT-20)."""
         self._check_known(request.configs)
         return topics.create_topic(self.image, self._config, request, self._rng)
 
     def create_partitions(self, request: topics.NewPartitions) -> Decision[int]:
+        """Raises as `topics.create_partitions` (CT-18, CT-20)."""
         return topics.create_partitions(self.image, request, self._rng)
 
     def delete_topic(self, name: str, topic_id: bytes = b"") -> Decision[int]:
+        """Raises as `topics.delete_topic` (CT-19)."""
         return topics.delete_topic(self.image, name, topic_id)
 
     def alter_topic_configs(self, name: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
@@ -329,6 +334,7 @@ class ClusterState:
         return acls.delete_acls(self.image, filters)
 
     def describe_acls(self, wanted: AclFilter) -> list[Acl]:
+        """Raises SECURITY_DISABLED."""
         self._check_authorizer()
         return acls.describe_acls(self.image, wanted)
 

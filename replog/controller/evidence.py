@@ -35,6 +35,8 @@ class Report(NamedTuple):
 
 
 class Answers(NamedTuple):
+    """The answers of one partition's replicas."""
+
     log_ends: Mapping[int, LogEnd] = {}  # said by processes that are still registered
     since_ms: int | None = None  # when the first one answered
     mute: frozenset[int] = frozenset()  # live replicas whose brokers never answer: they run release 0.1.0
@@ -64,6 +66,8 @@ class _Said(NamedTuple):
 
 @dataclass(slots=True)
 class _Vacancy:
+    """A time without a leader."""
+
     topic_id: bytes
     leader_epoch: int
     since_ms: int
@@ -100,6 +104,7 @@ class Evidence:
         return sorted(self._mute & image.brokers.keys())
 
     def answers(self, image: MetadataImage, tp: TopicPartition) -> Answers:
+        """Return what the replicas of a partition without a leader said."""
         state, vacancy = image.partitions[tp], self._vacancies.get(tp)
         brokers = [broker for broker in map(image.broker, state.replicas) if broker is not None]
         mute = frozenset(b.broker_id for b in brokers if b.active and b.broker_id in self._mute)
@@ -188,6 +193,8 @@ def _as_in_0_1_0(state: PartitionState, situation: Situation, *, aggressive: boo
 
 
 class Elected(NamedTuple):
+    """The result of an election, and the present leader."""
+
     error: ReplogError  # NONE: no error
     leader: int
 

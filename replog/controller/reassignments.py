@@ -83,6 +83,7 @@ def cancel(tp: TopicPartition, state: PartitionState, situation: Situation) -> P
 
 
 def ongoing(image: MetadataImage, partitions: Iterable[TopicPartition]) -> list[tuple[TopicPartition, PartitionState]]:
+    """Return those of `partitions` that are being reassigned, with their states."""
     states = ((tp, image.partitions.get(tp)) for tp in partitions)
     return [(tp, state) for tp, state in states if state is not None and state.reassigning]
 

@@ -23,6 +23,8 @@ CORDONED, CORDONED_WHOLLY = "cordoned.log.dirs", "*"
 
 
 class Registration(NamedTuple):
+    """The registration of one process of a broker."""
+
     cluster_id: str  # empty: not known yet
     broker_id: int
     incarnation_id: bytes

@@ -29,6 +29,8 @@ UNKNOWN = {MIN_INSYNC_REPLICAS: "2"}  # stored, as a new topic's: brokers and co
 
 
 class Held(NamedTuple):
+    """One replica in a log directory."""
+
     broker_id: int
     partition: TopicPartition
     topic_id: bytes

@@ -114,6 +114,8 @@ class CreatedTopic(NamedTuple):
 
 
 class NewPartitions(NamedTuple):
+    """Partitions to add to a topic."""
+
     topic: str
     total: int  # partitions, those that exist included
     assignment: Sequence[Sequence[int]] = ()  # replicas of each new partition
@@ -203,6 +205,7 @@ def _partitions(
 
 
 def _made_by(topic: Topic, topic_id: bytes) -> bool:
+    """Return True if the request with this id made the topic."""
     return bool(topic_id) and topic.topic_id[:REQUEST_BYTES] == topic_id[:REQUEST_BYTES]
 
 

@@ -118,6 +118,8 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 class OnDisk(Protocol):
+    """A log, whose work may fail."""
+
     directory: Path
     failure: LogStorageError | None
     on_failure: Callable[[LogStorageError], None]

@@ -69,6 +69,8 @@ class SessionRequest(NamedTuple):
 
 
 class SessionRow(NamedTuple):
+    """One partition of an answer."""
+
     topic_partition: TopicPartition
     request: FetchPartition  # the request answered (FT-8); from the wire it has offset, epoch and topic id alone
     answer: FetchAnswer

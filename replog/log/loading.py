@@ -22,6 +22,8 @@ Report = Callable[[str], None]
 
 
 class LoadedLog(NamedTuple):
+    """A log's parts, as read from the files."""
+
     segments: Segments
     epochs: LeaderEpochCache
     producers: ProducerStateManager

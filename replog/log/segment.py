@@ -284,6 +284,7 @@ class Segment:
         return None
 
     def last_below(self, offset: int) -> BatchHeader | None:
+        """Find the last batch that begins below `offset`."""
         last = None
         for _, header in self._batches_near(offset - 1):
             if header.base_offset >= offset:

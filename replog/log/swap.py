@@ -33,6 +33,7 @@ SWAP_SUFFIX = ".swap"
 
 
 def cleaned_segment(directory: Path, base_offset: int) -> Segment:
+    """Make an empty segment under `.cleaned` names."""
     segment = Segment(directory, base_offset, CLEANED_SUFFIX)
     segment.create()
     return segment

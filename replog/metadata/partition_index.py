@@ -31,6 +31,8 @@ class Names:
 
 
 class OfTopic(NamedTuple):
+    """The partitions of a topic, and its id."""
+
     topic_id: bytes
     states: dict[TopicPartition, PartitionState]
 
@@ -112,6 +114,7 @@ class PartitionIndex:
         self.displaced.by_topic |= other.displaced.by_topic
 
     def forget_topic(self, topic: str) -> Mapping[TopicPartition, PartitionState]:
+        """Remove the topic's partitions, and return them."""
         for by_broker in self._by_broker:
             for names in by_broker.values():
                 names.by_topic.pop(topic, None)

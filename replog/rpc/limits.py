@@ -40,6 +40,8 @@ MAX_CONFIGS_PER_REQUEST = 100  # one request, to set and to delete: more than th
 
 @dataclass(frozen=True, slots=True)
 class Limit:
+    """The limits of one method on one server."""
+
     calls: int  # calls and streams at once
     request_bytes: int  # one message, without the record batches behind it
     listed: int = 0  # entries of each of its lists

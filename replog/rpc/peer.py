@@ -62,6 +62,8 @@ class Imposture(ReplogError):
 
 
 class On(Enum):
+    """The resource of an operation."""
+
     CLUSTER = "the cluster"
     TOPIC = "the topic that the request names"
     TOPIC_OR_CLUSTER = "either of them"

@@ -52,6 +52,7 @@ GRPC_CODES = {
 
 
 def wire_code(code: ErrorCode) -> common_pb2.ErrorCode:
+    """Return the same error for a message's `error_code` field."""
     return cast(common_pb2.ErrorCode, int(code))
 
 

@@ -87,5 +87,5 @@ def test_a_secured_cluster_is_written_read_streamed_and_shown_as_tables_by_optio
         rows = [row for part in table.partitions() for read in table.read(part) for row in read.to_pylist()]
         assert [(row["last_offset"], row["fault"]) for row in rows] == [(1, None)]
         plain = {"bootstrap.servers": cluster.bootstrap, "security.protocol": "PLAINTEXT", "topic": "t"}
-        with pytest.raises(OSError, match=r"are bootstrap\.servers and security\.protocol right"):
+        with pytest.raises(OSError, match=r"set security\.protocol=SSL"):
             BatchesSource(plain).reader(StructType())

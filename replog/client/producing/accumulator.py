@@ -26,6 +26,8 @@ BATCH_OVERHEAD = 400  # bytes: a batch's header, and its entry in the request, f
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
+    """A batch from its first record to its outcome."""
+
     outcome: Outcome
     number: int  # counts the partition's batches, in their order
     records: BatchBuilder
@@ -319,6 +321,7 @@ class Accumulator:
         return [batch for batch in batches if not batch.outcome.settled]
 
     def busy(self) -> list[PartitionQueue]:
+        """Return the queues that have batches, waiting or in flight."""
         return list(self._busy)
 
     def send_open_batches(self) -> None:

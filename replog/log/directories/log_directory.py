@@ -349,6 +349,7 @@ class LogDirectory:
         log.abandon()
 
     def take_offline(self, error: LogStorageError) -> None:
+        """Fail each log with this error."""
         self.offline = error
         for log in self._all().values():
             if log.failure is None:

@@ -109,9 +109,11 @@ class LogManager:
             raise next(iter(self.offline.values()))
 
     def directory_of(self, path: Path | None) -> LogDirectory | None:
+        """Return the directory that `path` lies in."""
         return next((d for d in self.directories if path is not None and path.is_relative_to(d.path)), None)
 
     def partition_at(self, path: Path | None) -> TopicPartition | None:
+        """Return the replica that this file belongs to."""
         home = self.directory_of(path)
         if home is None or path is None or path == home.path:
             return None

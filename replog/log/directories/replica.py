@@ -18,6 +18,8 @@ from replog.topic import FUTURE_SUFFIX
 
 
 class Offsets(NamedTuple):
+    """The offsets of a replica in the checkpoints."""
+
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0

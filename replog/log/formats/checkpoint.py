@@ -70,6 +70,7 @@ def write_entries(path: Path, entries: Iterable[Sequence[object]]) -> None:
 
 
 def format_entries(entries: Iterable[Sequence[object]]) -> bytes:
+    """Return the content of a checkpoint file."""
     lines = [" ".join(map(str, entry)) for entry in entries]
     return "\n".join(["0", str(len(lines)), *lines, ""]).encode()
 

@@ -18,6 +18,8 @@ MAX_BATCHES = 5
 
 
 class BatchMetadata(NamedTuple):
+    """The facts that are remembered of a batch."""
+
     first_sequence: int
     last_sequence: int
     first_offset: int

@@ -125,6 +125,8 @@ class PartitionProgress:
 
 @dataclass(frozen=True)
 class LocalSegment:
+    """The files of a segment, for the checker."""
+
     directory: Path
     base: int
     next_base: int | None  # None: the active one

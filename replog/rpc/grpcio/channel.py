@@ -36,6 +36,13 @@ CHANNEL_OPTIONS = (
     ("grpc.dns_min_time_between_resolutions_ms", 500),  # half a minute by default: a host that moved is found at once
     ("grpc.enable_http_proxy", 0),
 )
+_HINTS = {  # gRPC's words for a connection that fails because of TLS
+    "Socket closed": "if it asks for TLS there, or a certificate, set security.protocol=SSL and ssl.keystore.location",
+    "WRONG_VERSION_NUMBER": "no TLS is spoken there; set security.protocol=PLAINTEXT, or choose its port for TLS",
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is refused; look at ssl.truststore.location, its hosts and dates",
+    "Hostname Verification": "use a name or an address that it has, or issue it again with --host",
+    "Unwrap failed": "it refuses our certificate, or asks for one; look at ssl.keystore.location",
+}
 _LOST = "Internal error from Core"  # replaces the status if that arrives while grpc.aio still writes a message
 ENDED_EARLY = "the call ended before all was sent; ask again"
 
@@ -137,7 +144,11 @@ def from_rpc_error(error: grpc.RpcError, address: str) -> ReplogError:
         return ErrorCode.NETWORK_EXCEPTION.error(f"{address}: {ENDED_EARLY}")
     trailers = error.trailing_metadata() if hasattr(error, "trailing_metadata") else None
     details = dict(trailers or ()).get(DETAILS_KEY, b"")
-    return from_status(CallStatus(error.code().value[0], error.details() or "", details), address)
+    failure = from_status(CallStatus(error.code().value[0], error.details() or "", details), address)
+    hints = (hint for said, hint in _HINTS.items() if said in failure.message)
+    if failure.code is ErrorCode.NETWORK_EXCEPTION and (hint := next(hints, "")):
+        return failure.code.error(f"{failure.message}; {hint}")
+    return failure
 
 
 def blocking_channel(address: str, tls: Tls | None) -> Any:

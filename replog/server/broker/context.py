@@ -71,6 +71,7 @@ class Traffic:
             self.topics[topic].failed_produces += 1
 
     def fetched(self, request: str, rows: Sequence[SessionRow]) -> None:
+        """Count the partitions of an answer to a fetch."""
         for row in rows:
             answer, name = row.answer, row.topic_partition.topic
             failed = answer.error is not ErrorCode.NONE

@@ -181,6 +181,7 @@ class ReplicaMetrics:
     )
 
     def add(self, hosted: HostedPartition, state: PartitionState | None) -> None:
+        """Add a replica, with its partition's state by the metadata."""
         labels = (hosted.topic_partition.topic, str(hosted.topic_partition.partition))
         log = hosted.log
         self._set("kafka_log_log_size", labels, log.size)

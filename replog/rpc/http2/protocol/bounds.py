@@ -68,6 +68,7 @@ class Bounds:
     ignored: Rate = Rate(10_000, 1000)  # PRIORITY, unknown frames, frames of closed streams
 
     def __post_init__(self) -> None:
+        """Raise ValueError for bounds that contradict each other."""
         assert self.max_message + self.window + 5 <= self.connection_memory < 1 << 31
         assert self.window >= 65_535
         assert 1 << 14 <= self.max_frame < 1 << 24

@@ -70,10 +70,12 @@ class Stream:
     trailers: bytes | None = None  # this header block and END_STREAM follow the queue
 
     def has_headers(self, wanted: Wanted) -> None:
+        """Note the headers of the request, or of its answer."""
         self.content_left = wanted.content_length
         self.compressed = wanted.compressed
         self.reading = CUT_MESSAGES if wanted.content_length is None else COUNT_LENGTH
 
     def remote_end(self) -> None:
+        """The peer sends no more."""
         self.state = NEXT[self.state, REMOTE_END]
         self.reading = DROP

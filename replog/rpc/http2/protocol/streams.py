@@ -72,6 +72,7 @@ class Streams:
         return stream
 
     def state_of(self, number: int) -> int:
+        """Return the state of a stream that is not open."""
         if number % 2 == 0 or (number >= self.next_number if self.client else number > self.last_peer):
             return IDLE
         if number > self.last_taken:

@@ -70,6 +70,7 @@ def parse_request(headers: FieldList) -> tuple[str, float | None]:
 
 
 def whole_answer(status: CallStatus, http: bytes = b"200") -> FieldList:
+    """Return an answer that is only a status."""
     return ((b":status", http), CONTENT_TYPE, *trailers(status))
 
 

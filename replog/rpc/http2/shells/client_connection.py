@@ -107,6 +107,7 @@ class ClientConnection(SocketConnection):
                     return
 
     def give_up(self, stream: MessageStream, failure: ReplogError | None = None) -> None:
+        """Reset a call that its caller has given up."""
         if self.streams.pop(stream.stream_id, None) is not None:
             stream.give_up(failure)
             self.write()

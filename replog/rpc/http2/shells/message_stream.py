@@ -138,6 +138,7 @@ class MessageStream:
                 self._sending = None
 
     def drop(self) -> None:
+        """Drop the messages that nobody reads any more."""
         while self._received:
             if self._http2.consumed(self.stream_id, len(self._received.popleft())):
                 self._write_soon()

@@ -107,6 +107,8 @@ class ServerCall:
 
 
 class Shared(NamedTuple):
+    """The things that the connections of one server share."""
+
     routes: Mapping[str, Route]
     reads: Reads
     unread: Unread

@@ -219,6 +219,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             self._write()
 
     def write_soon(self) -> None:
+        """Write at the end of this turn."""
         if not self._will_write:
             self._will_write = True
             self._loop.call_soon(self._end_of_turn)
@@ -264,6 +265,7 @@ class SocketConnection(asyncio.BufferedProtocol):
             self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     async def closed(self) -> None:
+        """Wait after `close` until the socket is closed."""
         await self._closed.wait()
 
     def abort(self) -> None:

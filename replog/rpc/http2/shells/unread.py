@@ -17,6 +17,8 @@ PARTS = 8  # parts of the memory: a look is due when one of them may be full
 
 
 class Served(Protocol):
+    """A client's connection."""
+
     http2: Connection
 
     def refuse(self, stream_id: int, error: ReplogError) -> None:

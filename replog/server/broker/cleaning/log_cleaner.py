@@ -117,6 +117,7 @@ class LogCleaner:
                 await in_thread(cleaned_offsets.write)
 
     def _all_hosted(self) -> AsyncIterator[tuple[TopicPartition, HostedPartition]]:
+        """Yields all hosted replicas, in slices."""
         return self._context.throttle.in_slices(list(self._replicas.hosted.items()))
 
     async def _dirtiest(self) -> tuple[TopicPartition, Log, Cleanable] | None:

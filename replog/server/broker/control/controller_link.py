@@ -77,6 +77,7 @@ class ControllerLink:
             await channel.close()
 
     def _avoid(self, address: str) -> None:
+        """Have the next calls go to another address."""
         self._avoided[address] = asyncio.get_running_loop().time() + AVOIDED_S
         self._move_on(address, "")
 

@@ -242,6 +242,7 @@ class BrokerLifecycle:
         return 0.0
 
     def report_soon(self) -> None:
+        """Send the next heartbeat at once."""
         self._changed.set()
 
     async def controlled_shutdown(self, timeout_s: float) -> bool:

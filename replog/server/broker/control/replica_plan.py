@@ -17,6 +17,8 @@ class ReplicaPlan(Enum):
 
 
 class Present(NamedTuple):
+    """The broker's present replica."""
+
     topic_id: bytes | None  # None: it has no log
     is_hosted: bool  # True without a log: a move between directories was interrupted, and the next start ends it
     led_epoch: int = -1

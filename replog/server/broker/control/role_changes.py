@@ -86,6 +86,7 @@ class RoleChanges:
         self._image, self._broker_id = self._context.image, self._context.config.node_id
 
     async def apply_image(self) -> None:
+        """Apply the whole image, at start."""
         async with self.turn:
             self._replicas.set_rates()
             log_odd_settings(in_image(self._image))
@@ -126,6 +127,7 @@ class RoleChanges:
         return WAVE if self._context.throttle.serves else LARGE_WAVE
 
     async def retry(self) -> None:
+        """Try refused replicas again, until cancelled."""
         while True:
             await self._any_refused.wait()
             await asyncio.sleep(self._backoff.next_s())
@@ -281,6 +283,7 @@ class RoleChanges:
         self._manager.check_record_deletions(theirs)
 
     async def _configure(self, topic: Topic) -> None:
+        """Apply a topic's settings to its hosted partitions."""
         config = topic_config(topic.name, topic.configs)
         names = self._image.index.of_topic(topic.name)
         async for tp in in_slices([tp for tp in names if tp in self._replicas.hosted]):

@@ -70,6 +70,8 @@ def missing_replicas(image: MetadataImage, broker_id: int, logs: LogManager) -> 
 
 @dataclass(eq=False)
 class Reopening:
+    """Opens failed replicas again while the broker runs."""
+
     _image: MetadataImage
     _replicas: HostedReplicas
     _logs: LogManager

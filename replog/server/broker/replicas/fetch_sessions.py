@@ -141,6 +141,7 @@ class FetchSessions:
         return bool(self._marked)
 
     def answer_some(self) -> None:
+        """Have some of the marked sessions look."""
         self.answer(tuple(islice(self._marked, TOLD_AT_ONCE)))
 
     def answer(self, sessions: Iterable[FetchSession[Any]]) -> None:
