@@ -5,7 +5,7 @@ import re
 import pytest
 
 from replog.errors import ErrorCode, ReplogError
-from replog.log.errors import CorruptRecord, OffsetsOutOfOrder, UnexpectedAppendOffset
+from replog.log.errors import CorruptRecord, OffsetsOutOfOrder
 from tests.replog.log.batches import append, changed, client_batch, files_of, layout, leader_batch, open_log
 
 GOOD = client_batch(b"a", b"b")
@@ -144,16 +144,6 @@ def test_a_follower_appends_what_precedes_the_first_bad_batch(tmp_path, bad, err
     assert (log.log_end_offset, log.epochs.entries) == (4, ((1, 0), (2, 3)))
     log.append_as_follower(leader_batch(4, 2, b"e"))
     assert log.log_end_offset == 5
-
-
-def test_a_follower_takes_no_holes(tmp_path):
-    """S-W-U8, changed: Kafka appends 43 after 40, and cuts to 42 in the hole."""
-    log = open_log(tmp_path)
-    log.truncate_fully_and_start_at(40)
-    log.append_as_follower(leader_batch(40, 1, b"a"))
-    with pytest.raises(UnexpectedAppendOffset):
-        log.append_as_follower(leader_batch(43, 2, b"a"))
-    assert (log.log_end_offset, log.epochs.entries) == (41, ((1, 40),))
 
 
 def test_offsets_past_31_bits_roll(tmp_path):

@@ -155,6 +155,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(gap=st.sampled_from([-1, 1, 100]))
     def follow_what_does_not_continue(self, gap: int) -> None:
+        """S-W-U8, changed: Kafka takes holes."""
         base = self.model.log_end + gap
         if base >= 0:
             with pytest.raises(UnexpectedAppendOffset):
@@ -174,6 +175,8 @@ class Histories(RuleBasedStateMachine):
 
     @rule(place=places)
     def truncate(self, place: tuple[str, float]) -> None:
+        """S-W-U2; S-W-U3, S-W-U4, S-W-U5, S-W-U6, changed: the log ends where the batch of the offset began (LG-10,
+        LG-11)."""
         offset = self.offset(place, beyond=2)
         removed = self.log.truncate_to(offset)
         assert removed == (offset < self.model.log_end)
@@ -183,6 +186,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(place=places)
     def truncate_fully(self, place: tuple[str, float]) -> None:
+        """S-W-U7, LG-12."""
         offset = self.offset(place, beyond=50)
         self.log.truncate_fully_and_start_at(offset)
         self.model.start_anew(offset)
@@ -328,10 +332,12 @@ class Histories(RuleBasedStateMachine):
         active = log.segments[-1]
         assert active.base_offset <= log.log_end_offset
         assert log.bound(Isolation.LOG_END) == (log.log_end_offset, active.base_offset, active.size)
+        assert log.bound(Isolation.HIGH_WATERMARK) == log._segments.locate(log.high_watermark)
 
     @invariant()
     def files_are_a_function_of_the_batches(self) -> None:
-        """Invariants 2, 3, 5, 7 and 8."""
+        """Invariants 2, 3, 5, 7 and 8; IX-14, SG-11, S-W-S3, S-W-S4, S-W-L4. S-W-L2 and S-W-L3, changed: the times of
+        batches, not the clock, make a log roll, on a follower too."""
         bases, model = self.bases, self.model
         assert bases[0] == model.first_base
         expected: dict[str, bytes] = {}
@@ -376,7 +382,7 @@ class Histories(RuleBasedStateMachine):
         min_one=st.booleans(),
     )
     def read(self, place: tuple[str, float], max_bytes: int, isolation: Isolation, min_one: bool) -> None:
-        """LG-7."""
+        """LG-7, S-W-R3."""
         offset = self.offset(place, beyond=1)
         if not self.model.log_start <= offset <= self.model.log_end:
             with pytest.raises(OffsetOutOfRange):

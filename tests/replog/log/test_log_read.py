@@ -43,13 +43,6 @@ def test_min_one_message(log, max_bytes, min_one, size, incomplete):
     assert (len(data.records), data.first_entry_incomplete) == (size, incomplete)
 
 
-@pytest.mark.parametrize("offset", [7, -1])
-def test_outside_of_the_log(log, offset):
-    """S-W-R3, LG-7."""
-    with pytest.raises(OffsetOutOfRange, match=f"offset {offset} is not in 0 to 6"):
-        read(log, offset)
-
-
 def test_bounded_by_the_high_watermark(log):
     """S-W-R4, LG-8: at and past the bound empty, past the log end refused."""
     log.update_high_watermark(2)

@@ -1,4 +1,4 @@
-"""When segments roll (S-W-L1 to S-W-L4) and when they go (S-W-L5 to S-W-L7)."""
+"""How large segments are (S-W-L1), and when they go (S-W-L5 to S-W-L7)."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from replog.log.files.deletion import remove
 from replog.log.retention import AT_ONCE, Deletion, delete_old_segments
-from tests.replog.log.batches import append, client_batch, files_of, fixture_t, layout, open_log
+from tests.replog.log.batches import append, client_batch, fixture_t, layout, open_log
 
 PAIR = client_batch(b"a", b"b")  # 77 bytes
 
@@ -29,35 +29,6 @@ def single(timestamp: int) -> bytes:
 def test_segments_hold_whole_batches_up_to_their_size(tmp_path, segment_bytes, expected):
     """S-W-L1, LG-4."""
     assert layout(append(open_log(tmp_path, segment_bytes=segment_bytes), *[PAIR] * 7)) == expected
-
-
-@pytest.mark.parametrize(
-    ("times", "bases"),
-    [((0, 1000, 1001), [0, 2]), ((5000, 3000, 6000, 6001), [0, 3]), ((-1, -1, -1), [0]), ((-1, 5000), [0])],
-)
-def test_time_rolls_go_by_batch_timestamps(tmp_path, times, bases):
-    """S-W-L2, changed: without timestamps nothing rolls by time, whatever the clock says."""
-    log = open_log(tmp_path, segment_ms=1000)
-    for number, time in enumerate(times):
-        append(log, single(time), now_ms=number * 10**6)
-    assert [base for base, _ in layout(log)] == bases
-
-
-def test_a_follower_rolls_where_its_leader_rolled(tmp_path):
-    """S-W-L3, changed: Kafka's follower ends with one segment if it fetched both batches at once."""
-    leader = append(open_log(tmp_path / "leader", segment_ms=1000), *map(single, (0, 600, 1100, 1500)))
-    assert layout(leader) == [(0, 138), (2, 138)]
-    follower = open_log(tmp_path / "follower", segment_ms=1000)
-    follower.append_as_follower(b"".join(segment.path.read_bytes() for segment in leader.segments))
-    assert files_of(tmp_path / "follower") == files_of(tmp_path / "leader")
-
-
-def test_a_full_time_index_rolls(tmp_path):
-    """S-W-L4, IX-14."""
-    log = append(
-        open_log(tmp_path, segment_index_bytes=24, index_interval_bytes=1), *(single(1000 + i) for i in range(7))
-    )
-    assert [base for base, _ in layout(log)] == [0, 2, 4, 6]
 
 
 @pytest.mark.parametrize(

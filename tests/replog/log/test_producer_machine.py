@@ -66,7 +66,7 @@ class ProducerHistories(Histories):
     def produce(
         self, pid: int, new_epoch: bool, count: int, first: int, transactional: bool, *, as_leader: bool
     ) -> None:
-        """PS-2."""
+        """PS-2; S-W-P5: an unknown producer begins anywhere; S-W-P6: sequences wrap."""
         state = self.known(pid)
         epoch = (state.epoch if state else 0) + new_epoch
         sequence = 0 if new_epoch and state else self.next_sequence(state, first)
@@ -94,7 +94,7 @@ class ProducerHistories(Histories):
 
     @rule(pid=pids, how=st.sampled_from(["gap", "old epoch", "outside"]))
     def send_what_is_refused(self, pid: int, how: str) -> None:
-        """PS-2."""
+        """PS-2; S-W-P9: a plain batch within a transaction."""
         state = self.known(pid)
         if state is None:
             return

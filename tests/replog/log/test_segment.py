@@ -66,24 +66,6 @@ def test_the_default_interval(tmp_path):
     ]
 
 
-def test_only_growing_timestamps_enter_the_time_index(tmp_path):
-    """S-W-S3."""
-    times = (10, 30, 20, 25, 40, 40, 5)
-    batches = [leader_batch(i, 0, b"test", timestamps=[time]) for i, time in enumerate(times)]
-    segment = segment_of(tmp_path, 0, *batches, interval=1)
-    assert [offset for offset, _ in offset_entries(segment)] == [1, 2, 3, 4, 5, 6]
-    assert time_entries(segment) == [(30, 1), (40, 4)]
-
-
-def test_without_timestamps_the_time_index_stays_empty(tmp_path):
-    """S-W-S4, SG-11: nor is there a final entry."""
-    batches = [leader_batch(i, 0, b"test", timestamps=[-1]) for i in range(4)]
-    segment = segment_of(tmp_path, 0, *batches, interval=1)
-    segment.seal()
-    assert segment.index.count == 3
-    assert segment.time_index.count == 0
-
-
 @pytest.fixture
 def w_s5(tmp_path: Path) -> Segment:
     """S-W-S5."""

@@ -87,23 +87,6 @@ def test_new_epochs(log):
     refused(log, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, (4, 1, 1))
 
 
-def test_an_unknown_producer_begins_anywhere(log):
-    """S-W-P5, PS-2: its earlier batches may be deleted."""
-    send(log, 0, 17)
-    refused(log, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, (0, 19, 1))
-    assert send(log, 0, 18) == (1, 1)
-
-
-def test_sequences_wrap(log):
-    """S-W-P6, PS-2, RB-5: the successor of 2^31-1 is 0, within a batch, too."""
-    send(log, 0, MAX - 1)
-    assert send(log, 0, MAX, 3) == (1, 3)
-    assert entry(log).last_sequence == 1
-    assert send(log, 0, MAX, 3) == (1, 3)
-    assert send(log, 0, 2) == (4, 4)
-    refused(log, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, (0, 4, 1))
-
-
 def test_a_follower_accepts_what_its_leader_had(log):
     """S-W-P7, PS-2: a batch twice, a gap, an old epoch, a plain batch within a transaction; the state follows."""
     rows = [(2, 0, 2, False), (2, 0, 2, False), (2, 9, 1, False), (1, 5, 1, True), (1, 6, 1, False)]
@@ -134,16 +117,6 @@ def test_the_last_stable_offset_through_an_abort_and_a_commit(log):
     assert len({log.bound(isolation) for isolation in Isolation}) == 1
 
 
-def test_a_plain_batch_within_a_transaction(log):
-    """S-W-P9, PS-2."""
-    transact(log, 2, 0)
-    with pytest.raises(ReplogError, match=r"INVALID_TXN_STATE: .*open transaction, which began at offset 0"):
-        send(log, 0, 1, pid=2)
-    assert send(log, 0, 0, pid=1) == (1, 1), "others are not concerned"
-    end(log, 2, commit=True)
-    assert send(log, 0, 1, pid=2) == (3, 3)
-
-
 def test_a_marker_that_raises_the_epoch(log):
     """S-W-P10, PS-4: after a lone marker data begins at sequence 0."""
     send(log, 0, 0)
@@ -171,16 +144,6 @@ def test_ps_4_a_follower_takes_stale_markers(log):
     end(log, 1, commit=True, epoch=2, coordinator_epoch=5)
     log.append_as_follower(stamped(marker(1, commit=False, epoch=1, coordinator_epoch=4), 2, 0))
     assert entry(log) == (1, 1, -1, -1, 0, 1000, 4, -1)
-
-
-def test_ps_4_a_marker_without_a_transaction_completes_none(log):
-    """PS-4."""
-    end(log, 1, commit=False)
-    send(log, 0, 0)
-    end(log, 1, commit=False)
-    assert log._segments.active.transaction_index.count == 0
-    assert log.last_stable_offset == log.high_watermark
-    assert entry(log).current_txn_first_offset == -1
 
 
 def test_ps_4_a_marker_without_a_record_has_no_effect():

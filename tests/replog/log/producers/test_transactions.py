@@ -6,8 +6,8 @@ import pytest
 
 from replog.log.log import Log
 from replog.log.offsets import AbortedTransaction, FetchData, Isolation
-from tests.replog.log.batches import client_batch, open_log, stamped
-from tests.replog.log.producers.writes import batch, end, kept, marker, produce, send, transact
+from tests.replog.log.batches import client_batch, open_log
+from tests.replog.log.producers.writes import end, kept, produce, transact
 
 SIZE = 69
 
@@ -64,22 +64,6 @@ def follow(leader: Log, follower: Log, max_bytes: int) -> None:
         follower.append_as_follower(data.records)
 
 
-def test_a_follower_that_becomes_leader_knows_the_duplicates(tmp_path):
-    """S-W-P7, PS-3: of what it replicated, with the same cached batches, open transactions and coordinators."""
-    leader = open_log(tmp_path / "leader")
-    infos = produce(leader, *(batch(0, n) for n in range(7)))
-    transact(leader, 2, 0)
-    end(leader, 3, commit=True, coordinator_epoch=5)
-    follower = open_log(tmp_path / "follower")
-    follow(leader, follower, 100)
-    assert [send(follower, 0, n) for n in range(2, 7)] == [(info.first_offset, info.last_offset) for info in infos[2:]]
-    assert follower.log_end_offset == leader.log_end_offset
-    assert follower.producers.snapshot_entries() == leader.producers.snapshot_entries()
-    follower.update_high_watermark(9)
-    assert follower.last_stable_offset == 7
-    assert send(follower, 0, 7) == (9, 9)
-
-
 def test_a_replica_that_missed_the_beginning_takes_the_rest(tmp_path):
     """PS-2, LG-12: it starts inside of a transaction; the abort still names what it has."""
     leader = open_log(tmp_path / "leader")
@@ -92,15 +76,3 @@ def test_a_replica_that_missed_the_beginning_takes_the_rest(tmp_path):
     late.update_high_watermark(3)
     assert visible(read(late, 1), 1) == []
     assert read(late, 1).aborted == (AbortedTransaction(1, 1),)
-
-
-def test_markers_of_a_replicated_batch_are_read_from_the_fetch(tmp_path):
-    """IX-19: several batches in one fetch, the marker not the first of them."""
-    data = [
-        stamped(batch(0, 0, transactional=True), 0, 0),
-        stamped(marker(1, commit=False), 1, 0),
-        stamped(batch(0, 0, pid=2), 2, 0),
-    ]
-    log = open_log(tmp_path)
-    log.append_as_follower(b"".join(data))
-    assert list(log._segments.active.transaction_index.entries()) == [(1, 0, 1, 2)]
