@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from replog.config.properties import load_properties
+from replog.config.properties import load_properties, number_in
 from replog.local_cluster.cluster_file import (
     BROKER,
     CA_CERTIFICATE,
@@ -133,7 +133,7 @@ class LocalSettings:
 
 def _metrics_address(state: ClusterFile, before: str) -> str:
     """Return the address that it had, or another if its port is taken."""
-    port = int(before.rpartition(":")[2] or 0)
+    port = number_in(before.rpartition(":")[2], 0xFFFF)
     return before if port and is_free(port) else f"{HOST}:{free_port(state.ports)}"
 
 
