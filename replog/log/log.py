@@ -175,6 +175,7 @@ class Log(DurableLog):
             while first < len(batches):
                 start, header = batches[first]
                 active, after = self._active_for(header), first
+                size_before = active.size
                 with active.file:
                     for position, header in batches[first:]:
                         if after > first and active.should_roll(header, self.config):
@@ -185,8 +186,8 @@ class Log(DurableLog):
                         active.write([records[start:end]])
                     except OSError as error:
                         if error.errno in NO_ROOM:
-                            with self.work.no_way_back():
-                                active.truncate_to(batches[first][1].base_offset)  # takes the added ones back
+                            with self.work.no_way_back():  # not by `truncate_to`: the added ones are not in the file
+                                active.cut_at(size_before, batches[first][1].base_offset)
                         raise
                     for position, header in batches[first:after]:
                         if header.producer_id >= 0:

@@ -436,11 +436,14 @@ class Segment:
         if batch is None:  # a hole follows
             self.unseal()
             return 0
-        position, header = batch
+        return self.cut_at(batch[0], batch[1].base_offset)
+
+    def cut_at(self, position: int, base_offset: int) -> int:
+        """Cut before a batch, which need not be in the file. Return the bytes removed."""
         removed = self.size - position
         self.file.truncate(position)
-        self.index.truncate_to(header.base_offset)
-        self.transaction_index.truncate_to(header.base_offset)
+        self.index.truncate_to(base_offset)
+        self.transaction_index.truncate_to(base_offset)
         self.unseal()
         self._restore_state(position, None)
         return removed

@@ -143,3 +143,24 @@ def test_a_stop_without_room_for_what_it_has_to_write_says_so(tmp_path, monkeypa
     with pytest.raises(NoRoom):
         log.close()
     assert not list(tmp_path.glob("*.snapshot"))
+
+
+@pytest.mark.parametrize("interval", [0, 4096])
+def test_a_follower_takes_a_fetch_of_many_batches_once_there_is_room(tmp_path, monkeypatch, interval):
+    """There are more than a segment remembers, and they are not in the file when they are taken back."""
+    sound, follower = [open_log(tmp_path / name, index_interval_bytes=interval) for name in ("sound", "follower")]
+    for _ in range(50):
+        append(sound, BATCH)
+    follower.append_as_follower(bytes(sound.read(0, 1, Isolation.LOG_END, min_one_message=True).records))
+    rest = bytes(sound.read(follower.log_end_offset, 1 << 20, Isolation.LOG_END, min_one_message=True).records)
+    refusals = Refusals(monkeypatch, random.Random(1), rate=1.0)
+    refusals.on = True
+    for _ in range(3):
+        with pytest.raises(NoRoom):
+            follower.append_as_follower(rest)
+        assert follower.failure is None
+    refusals.on = False
+    follower.append_as_follower(rest)
+    for log in (sound, follower):
+        log.close()
+    same_files(follower, sound)
