@@ -281,6 +281,6 @@ class ControllerConfig(ServerConfig):
         wanted = "metadata_log_dir" if self.metadata_store == "sqlite" else "metadata_etcd_endpoints"
         if wanted not in self.model_fields_set:
             raise ValueError(f"{wanted.replace('_', '.')} is missing: it says where the metadata store is")
-        if self.advertised_listeners or self.metadata_store == "etcd":  # others find it by that address
+        if self.advertised_listeners:
             check_reachable(self.listeners, self.advertised_listeners)
         return self

@@ -12,7 +12,7 @@ def test_no_generic_name_is_installed_and_the_contracts_are(tmp_path):
         files = set(wheel.namelist())
     names = {name.partition("/")[0] for name in files}
     metadata = {name for name in names if name.startswith("replog-") and name.endswith(".dist-info")}
-    sources = {f"pyspark_replog{name}" for name in ("", "_batches", "_epochs", "_indexes", "_replicas")}
+    sources = {f"pyspark_replog{name}" for name in ("", "_batches", "_epochs", "_replicas")}
     assert names - metadata == {"replog", "leader", "follower", "spark_jobs", *sources}
     contracts = {
         f"replog/proto/{path.relative_to(ROOT / 'proto')}" for path in (ROOT / "proto/replog").rglob("*.proto")

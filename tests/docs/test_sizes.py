@@ -35,7 +35,7 @@ LINES = {
     "replog/metadata": 861,
     "replog/purgatory": 136,
     "replog/rpc": 6_212,
-    "replog/server": 9_610,
+    "replog/server": 9_616,
     "replog/simulator": 8_754,
     "spark_jobs": 1_163,
     "spark_jobs/audit": 3_524,

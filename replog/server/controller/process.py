@@ -4,7 +4,9 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 
+from replog.config.listeners import is_every_interface
 from replog.config.processes import ControllerConfig
+from replog.errors import ErrorCode
 from replog.rpc.peer import Role
 from replog.rpc.tasks import end
 from replog.rpc.transport import Transport
@@ -40,6 +42,10 @@ def controller_server(
     prefix = config.metadata_etcd_prefix
     etcd = EtcdClient(to_etcd or transport_to_etcd(config), config.metadata_etcd_endpoints.split(","))
     address = config.advertised_listeners or config.listeners
+    if is_every_interface(address):  # only when it starts: `format` and `backup` may have the file without an address
+        raise ErrorCode.INVALID_CONFIG.error(
+            f"listeners={address} is no address that brokers can connect to; set advertised.listeners too"
+        )
     election = Election(etcd, prefix, address, config.metadata_etcd_lease_seconds, clock)
     store = EtcdStore(etcd, prefix, rng, election.leads)
     return ControllerServer(config, store, transport, clock, rng, election)

@@ -84,7 +84,7 @@ async def test_what_consumers_take_and_what_is_refused_is_counted(cluster):
 
 async def test_a_produce_that_cannot_be_known_to_be_safe_in_time_has_failed(cluster):
     await cluster.begin(2, brokers={"replica_lag_time_max_ms": 60_000})
-    await cluster.crash_broker(3 - cluster.leader(TP))
+    cluster.brokers[3 - cluster.leader(TP)]._fetchers.stop(TP)
     assert (await cluster.produce(TP, batch(b"x"), timeout_ms=1))[0] is ErrorCode.REQUEST_TIMED_OUT
     now = await shown(cluster, cluster.leader(TP))
     assert now[f"{PREFIX}brokertopicmetrics_failedproducerequests_total,topic=t"] == 1

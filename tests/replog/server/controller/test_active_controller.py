@@ -232,7 +232,7 @@ async def test_concurrent_calls_are_decided_one_after_another(running):
 
 
 async def test_ct_6_brokers_not_heard_of_are_fenced_and_the_watchers_told(running):
-    async with running(broker_session_timeout_ms=300) as r:
+    async with running(broker_session_timeout_ms=2000) as r:
         await r.start_brokers(1, 2, 3)
         await r.create("t")
         async with asyncio.timeout(60), r.watch(r.image.version) as next_delta:
