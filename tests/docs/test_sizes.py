@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 463
-TESTS = 68_492
+TESTS = 68_519
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -336,8 +336,8 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def files_are_a_function_of_the_batches(self) -> None:
-        """Invariants 2, 3, 5, 7 and 8; IX-14, SG-11, S-W-S3, S-W-S4, S-W-L4. S-W-L2 and S-W-L3, changed: the times of
-        batches, not the clock, make a log roll, on a follower too."""
+        """Invariants 2, 3, 5, 7 and 8; IX-14, SG-11, S-W-S3, S-W-S4, S-W-L4. S-W-L3, changed: a
+        follower rolls where its leader did."""
         bases, model = self.bases, self.model
         assert bases[0] == model.first_base
         expected: dict[str, bytes] = {}

@@ -49,7 +49,7 @@ def test_bounded_by_the_high_watermark(log):
     assert [len(read(log, offset, bounded=True).records) for offset in (0, 1)] == [77, 77]
     for offset, metadata in ((2, (2, 0, 77)), (3, (3, 0, 146)), (6, (6, 0, 231))):
         assert read(log, offset, bounded=True) == FetchData(OffsetMetadata(*metadata), b"")
-    with pytest.raises(OffsetOutOfRange):
+    with pytest.raises(OffsetOutOfRange, match="offset 7 is not in 0 to 6"):
         read(log, 7, bounded=True)
 
 

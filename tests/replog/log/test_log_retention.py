@@ -1,4 +1,4 @@
-"""How large segments are (S-W-L1), and when they go (S-W-L5 to S-W-L7)."""
+"""When segments roll (S-W-L1, S-W-L2) and when they go (S-W-L5 to S-W-L7)."""
 
 import os
 from pathlib import Path
@@ -29,6 +29,18 @@ def single(timestamp: int) -> bytes:
 def test_segments_hold_whole_batches_up_to_their_size(tmp_path, segment_bytes, expected):
     """S-W-L1, LG-4."""
     assert layout(append(open_log(tmp_path, segment_bytes=segment_bytes), *[PAIR] * 7)) == expected
+
+
+@pytest.mark.parametrize(
+    ("times", "bases"),
+    [((0, 1000, 1001), [0, 2]), ((5000, 3000, 6000, 6001), [0, 3]), ((-1, -1, -1), [0]), ((-1, 5000), [0])],
+)
+def test_time_rolls_go_by_batch_timestamps(tmp_path, times, bases):
+    """S-W-L2, changed: without timestamps nothing rolls by time, whatever the clock says."""
+    log = open_log(tmp_path, segment_ms=1000)
+    for number, time in enumerate(times):
+        append(log, single(time), now_ms=number * 10**6)
+    assert [base for base, _ in layout(log)] == bases
 
 
 @pytest.mark.parametrize(

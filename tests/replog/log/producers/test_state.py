@@ -169,16 +169,16 @@ def test_ps_11_idle_producers_are_forgotten(log):
     assert log.producers.remove_expired(10**6, 1000) == 2
 
 
-@pytest.mark.parametrize("log_start_offset", [2, 3])
+@pytest.mark.parametrize("log_start_offset", [2, 4])
 def test_a_restart_remembers_producers_whose_data_was_deleted(log_start_offset, log):
-    """PS-11: or a retry of what was appended and deleted meanwhile would be appended again."""
-    produce(log, batch(0, 5, pid=1), batch(0, 5, pid=2), batch(0, 6, pid=2))
-    log.update_high_watermark(3)
+    """PS-11: or a retry of what was appended and deleted meanwhile would be appended again. RB-5: sequences wrap."""
+    produce(log, batch(0, 5, pid=1), batch(0, MAX - 1, pid=2), batch(0, MAX, 2, pid=2))
+    log.update_high_watermark(4)
     log.maybe_increment_log_start_offset(log_start_offset)
     log.close()
-    again = Log.open(log.directory, log.config, clean=True, recovery_point=3, log_start_offset=log_start_offset)
+    again = Log.open(log.directory, log.config, clean=True, recovery_point=4, log_start_offset=log_start_offset)
     assert [known.producer_id for known in again.producers.snapshot_entries()] == [1, 2]
-    assert send(again, 0, 6, pid=2) == (2, 2)
+    assert send(again, 0, MAX, 2, pid=2) == (2, 3)
     again.close()
 
 

@@ -94,6 +94,21 @@ async def test_who_asks_a_broker_that_stops_is_refused_at_once_however_long_it_t
     await stopping
 
 
+async def test_ct_21_a_broker_that_fails_is_fenced_at_once_and_may_register_again(cluster, monkeypatch):
+    """CT-21: by the connections that it loses; no session ends meanwhile."""
+    broker = await cluster.start_broker(1)
+    state = cluster.controller.state
+    epoch = state.image.brokers[1].broker_epoch
+    broker._fail(ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone"))
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(state.sessions, "left_ms", lambda *_: 6000)
+        await cluster.stop_broker(1)
+        await eventually(lambda: state.image.brokers[1].fenced)
+    assert broker.failed
+    again = await asyncio.wait_for(cluster.start_broker(1), 60)
+    assert state.image.brokers[1].broker_epoch == again._identity.broker_epoch > epoch
+
+
 async def test_a_broker_that_cannot_read_the_metadata_ends_at_once_also_while_it_starts(cluster):
     """It waits for a controller, as nobody listens there; a record of a later release comes meanwhile."""
     broker = cluster.new_broker(1, controller_listener=f"127.0.0.1:{free_port(set())}")
