@@ -100,7 +100,7 @@ class Purgatory(Generic[K]):
         return completed
 
     def expire(self, now_ms: int) -> int:
-        """Complete every operation whose deadline has come, in their order, and return how many (PG-17).
+        """Complete every operation whose deadline has come, in their order, and return how many (PG-3, PG-17).
 
         One operation's exception does not skip the others; all exceptions are raised together at the end."""
         completed = 0

@@ -65,10 +65,9 @@ def _request_decoder(message_type: Any, limit: Limit) -> Callable[[bytes], Any]:
 
 
 def methods_of(service: ServiceDescriptor) -> dict[str, Method]:
-    """Return the service's methods that have rules, by the name of their handler."""
-    served = (
-        each for each in service.methods if service.file.package == ETCD or f"{service.name}/{each.name}" in RULES
-    )
+    """Return the service's methods by the name of their handler; of other people's, those that have rules."""
+    is_ours = service.file.package.startswith("replog.")
+    served = (each for each in service.methods if is_ours or f"{service.name}/{each.name}" in RULES)
     return {method.handler_name: method for method in map(_method, served)}
 
 

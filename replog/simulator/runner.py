@@ -191,7 +191,10 @@ class SeedTotals:
         }
 
     def plain(self) -> dict[str, object]:
-        return {**vars(self), "failed": sorted(self.failed)}
+        kinds = {
+            name: dict(sorted(counts.items())) for name, counts in vars(self).items() if isinstance(counts, Counter)
+        }
+        return {**vars(self), **kinds, "failed": sorted(self.failed)}
 
 
 def vacuous(profile: Profile, seeds: int, counts: Mapping[str, int]) -> str:

@@ -62,7 +62,9 @@ REMEDIES = {
     INDEX_LIE: _COPY
     + " On Apache Kafka, or if it is the only replica and no offsets are missing, move only {file} aside "
     "instead: a start rebuilds indexes from the log.",
-    TRANSACTION_INDEX_SUFFIX: _COPY,
+    TRANSACTION_INDEX_SUFFIX: _COPY
+    + " If it is the only replica and no offsets are missing, move the .index beside {file} aside instead: a start "
+    "then makes both again.",
     SNAPSHOT_SUFFIX: "Stop broker {replica}, move {file} aside and start the broker: what it knows of producers then "
     "comes from an older snapshot and the batches.",
     OTHER_TOPIC: "Stop the broker, move its directory of this partition aside and start the broker: it copies the "

@@ -30,20 +30,20 @@ LINES = {
     "replog/controller": 2_526,
     "replog/demo": 532,
     "replog/local_cluster": 1_281,
-    "replog/log": 8_010,
+    "replog/log": 8_012,
     "replog/log_tools": 2_171,
     "replog/metadata": 861,
     "replog/purgatory": 136,
-    "replog/rpc": 6_212,
-    "replog/server": 9_616,
-    "replog/simulator": 8_754,
+    "replog/rpc": 6_211,
+    "replog/server": 9_617,
+    "replog/simulator": 8_757,
     "spark_jobs": 1_163,
-    "spark_jobs/audit": 3_524,
+    "spark_jobs/audit": 3_526,
     "spark_jobs/records": 1_803,
     "spark_jobs/replicas": 2_779,
 }
 FILES = 463
-TESTS = 68_519
+TESTS = 68_520
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

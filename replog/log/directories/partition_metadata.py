@@ -71,10 +71,12 @@ def parse_topic_id(text: str) -> bytes:
 def restore_topic_id(directory: Path, topic_id: bytes) -> None:
     """Write the file if none names a topic; a running broker then opens the replica. Raises LogStorageError, and
     INVALID_REQUEST if it is no partition's directory, or names another topic."""
-    try:
-        parse_directory_name(directory.resolve(strict=True).name)
-    except (OSError, ValueError):
-        raise ErrorCode.INVALID_REQUEST.error(f"{directory} is not the directory of a partition") from None
+    for path in (directory.absolute(), directory.resolve()) if directory.is_dir() else ():
+        with suppress(ValueError):  # the name of a link, or of what it leads to
+            parse_directory_name(path.name)
+            break
+    else:
+        raise ErrorCode.INVALID_REQUEST.error(f"{directory} is not the directory of a partition")
     try:
         there = read_topic_id(directory)
     except DamagedTopicId:

@@ -121,6 +121,7 @@ def test_a_lost_topic_id_is_written_anew_and_no_other_is_overwritten(replog, fli
     path = flights / "partition.metadata"
     before = path.read_bytes()
     hexadecimal, short = read_topic_id(flights).hex(), before[-22:].decode()
+    flights.symlink_to(flights.rename(flights.with_name("moved")))
     for content, given in ((b"", hexadecimal), (bytes(43), short), (before, hexadecimal)):
         path.write_bytes(content)
         done = replog("log", "set-topic-id", "--topic-id", given, flights)

@@ -146,7 +146,8 @@ class EtcdStore:
             answer = await self._etcd.call(methods.EtcdKV["txn"], request)
             if not answer.succeeded:
                 raise ErrorCode.KAFKA_STORAGE_ERROR.error(
-                    f"there is a metadata store already, or somebody else makes one: {self._keys.prefix} in etcd"
+                    f"there is a metadata store already, or somebody else makes one: {self._keys.prefix} in etcd (if "
+                    "etcd was away just now, it may be the one that was wanted)"
                 )
             begun = begun or answer.header.revision
 
