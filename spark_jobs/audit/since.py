@@ -185,7 +185,11 @@ def read_json(path: Path, what: str, parse: Callable[[Any], Any], remedy: str) -
     try:
         return parse(json.loads(raw))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)[:200]
+        why = str(error)[:200] if isinstance(error, ValueError) else "its values are of other kinds"
+        if isinstance(error, KeyError):
+            why = f"it has no {error}"
+        elif isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+            why = f"it is not JSON, or was cut ({error})"
         raise BadSaved(f"{path} is no {what} of this version: {why}; {remedy}") from None
 
 

@@ -38,7 +38,7 @@ LINES = {
     "replog/server": 9_617,
     "replog/simulator": 8_757,
     "spark_jobs": 1_163,
-    "spark_jobs/audit": 3_526,
+    "spark_jobs/audit": 3_530,
     "spark_jobs/records": 1_803,
     "spark_jobs/replicas": 2_779,
 }

@@ -32,7 +32,7 @@ from spark_jobs.audit_replicas import main
         ("{both} --save {dir}", "is a directory; name a file"),
         ("{both} --save {dir}/no/where", "is missing or cannot be"),
         ("{both} --since {dir}", "Is a directory; give the file that"),
-        ("{both} --since {dir}/meta", "Expecting value: line 1"),
+        ("{both} --since {dir}/meta", "it is not JSON, or was cut"),
         ("--replica 1={dir}/1 --replica 2={dir}/../{name}/1", "given twice, as"),
         ("--replica 1={dir}/1 --replica 2={dir}/link", "a replica always agrees with itself"),
         ("--replica 1={dir}/1 --replica 9999999999={dir}/2", "id is at most 2147483647"),
