@@ -7,6 +7,7 @@ history (INV-11, INV-17, INV-18), and replicas must have the same bytes.
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
 import shutil
@@ -116,7 +117,9 @@ class Run:
         await drain(self._world.bootstrap, history)
         metadata = await asyncio.to_thread(self._world.metadata)
         known = {topic.topic for topic in metadata.topics}
-        memory = ", ".join(f"{name} {self._world.resident_mib(name):.0f}" for name in SERVERS)
+        memory = ""
+        with contextlib.suppress(OSError):  # a server that has ended is `_stop`'s to tell
+            memory = ", ".join(f"{name} {self._world.resident_mib(name):.0f}" for name in SERVERS)
         await self._stop(*BROKERS, BYSTANDER)
         await self._stop(CONTROLLER)
         episodes = [Episode.of(*episode, history.sends) for episode in self._episodes]

@@ -9,7 +9,7 @@ from replog.server.authorizer import Permits
 from replog.server.broker.context import CONSUMER
 from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.work import in_slices
+from replog.server.work import SLICE, in_slices
 
 COLD_WAIT_MS = 10_000  # a single call waits for cold reads: without a session, every call would find nothing
 
@@ -54,11 +54,14 @@ class ConsumerStream:
         self._ready = asyncio.get_running_loop().create_future()
         clock, session = self._context.clock, self._session
         most = min(request.max_bytes, self._context.config.fetch_max_bytes)
-        session.on_request(request._replace(named={}, forgotten=()))
-        async for tp in in_slices(request.forgotten):
-            session.forget(tp)
-        async for tp, fetch in in_slices(request.named.items()):
-            session.name(tp, fetch)
+        if len(request.named) + len(request.forgotten) <= SLICE:  # slices would cost every small fetch two microseconds
+            session.on_request(request)
+        else:
+            session.on_request(request._replace(named={}, forgotten=()))
+            async for tp in in_slices(request.forgotten):
+                session.forget(tp)
+            async for tp, fetch in in_slices(request.named.items()):
+                session.name(tp, fetch)
         room = await self._room(share, most)
         rows = session.ask(request, clock.monotonic_ms(), room)
         while rows is None:

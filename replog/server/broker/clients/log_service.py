@@ -28,7 +28,7 @@ from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.replicas.byte_pool import Lease
 from replog.server.broker.replicas.look_ups import LOOK_UP_S, LookUps
 from replog.server.broker.replicas.replica_manager import ReplicaManager
-from replog.server.work import in_slices
+from replog.server.work import SLICE, in_slices
 from replog.topic import TopicPartition
 
 _ISOLATION = {int(pb.READ_UNCOMMITTED): Isolation.HIGH_WATERMARK, int(pb.READ_COMMITTED): Isolation.TXN_COMMITTED}
@@ -318,8 +318,10 @@ async def _session_request(request: pb.FetchRequest, config: BrokerConfig) -> Se
     """Parse a request, in slices if it names many partitions. Raises INVALID_REQUEST."""
     max_bytes = max(0, request.max_bytes or UNSAID_FETCH_BYTES)
     named: dict[TopicPartition, FetchPartition] = {}
-    async for partition in in_slices(request.partitions):
+    for number, partition in enumerate(request.partitions, 1):
         named[_topic_partition(partition)] = _fetch_partition(partition, max_bytes)
+        if not number % SLICE:  # `in_slices` would cost every fetch of one partition a microsecond
+            await asyncio.sleep(0)
     _check_named_once(named, request.partitions)
     rack = _optional(request, "rack_id")
     return SessionRequest(
