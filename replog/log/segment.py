@@ -221,8 +221,7 @@ class Segment:
 
     def seal(self) -> None:
         """Add the final time and digest entries (SG-11); nothing changes if they are there."""
-        written = self._file_size
-        assert written in (0, self.size), f"{self.path}: {written} bytes written for {self.size}"  # 0: a rebuild's
+        assert self._file_size == self.size, f"{self.path}: {self._file_size} bytes written for {self.size}"
         self.recent.clear()
         if not self._final_entries_match():
             self.unseal()

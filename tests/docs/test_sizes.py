@@ -30,7 +30,7 @@ LINES = {
     "replog/controller": 2_526,
     "replog/demo": 532,
     "replog/local_cluster": 1_281,
-    "replog/log": 8_012,
+    "replog/log": 8_011,
     "replog/log_tools": 2_171,
     "replog/metadata": 861,
     "replog/purgatory": 136,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 463
-TESTS = 68_520
+TESTS = 68_543
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from replog.cli.main import app
 from replog.config.properties import MAX_LONG
+from replog.release import VERSION
 
 
 def _commands(command: Any, name: str = "") -> list[str]:
@@ -71,6 +72,11 @@ def test_no_command_takes_a_number_that_does_not_fit_its_message():
     }
     assert len(bounds) > 20
     assert not {name: most for name, most in bounds.items() if most is None or most > MAX_LONG}
+
+
+@pytest.mark.parametrize("words", ["version", "--version"])
+def test_the_version_is_told(words):
+    assert CliRunner().invoke(app, [words]).stdout == f"replog {VERSION}\n"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +25,14 @@ def test_verify_of_a_sound_directory_prints_nothing_but_a_summary(replog, flight
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("faults: 0, notes: 0; verified: segments 4, batches 26, records 38, bytes 2055 at ")
     assert done.stderr.endswith(" MB/s\n")
+
+
+def test_on_a_terminal_verify_shows_its_progress_and_ends_alike(flights):
+    terminal, its_end = os.openpty()
+    command = [sys.executable, "-m", "replog.cli", "log", "verify", flights]
+    done = subprocess.run(command, stdout=its_end, stderr=its_end, timeout=60, check=False)
+    shown = os.read(terminal, 1 << 16)
+    assert (done.returncode, b"faults: 0, notes: 0" in shown, b"\x1b[" in shown) == (0, True, True), shown
 
 
 def test_verify_shows_faults_and_what_they_mean_and_says_so_by_its_status(replog, flights):

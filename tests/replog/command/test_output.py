@@ -5,7 +5,7 @@ import json
 import pytest
 
 from replog.command.ending import tell
-from replog.command.output import PAGE, Format, harmless, note, print_rows
+from replog.command.output import PAGE, Format, harmless, note, print_rows, progress
 
 
 def test_a_long_listing_comes_in_tables_of_a_thousand_rows_and_json_in_one_piece(capsys):
@@ -16,6 +16,14 @@ def test_a_long_listing_comes_in_tables_of_a_thousand_rows_and_json_in_one_piece
     assert [int(word) for word in out.split() if word.isdigit()] == list(range(2 * PAGE + 1))
     print_rows(rows, {"number": "the number"}, Format.JSON)
     assert json.loads(capsys.readouterr().out) == rows
+
+
+def test_progress_is_told_by_the_mebibyte(capsys, monkeypatch):
+    monkeypatch.setattr("replog.command.output.PRINT_EVERY_S", 0.0)
+    with progress(3 << 20) as on_bytes:
+        for size in (1000, 1 << 20, 1000, 2 << 20):
+            on_bytes(size)
+    assert capsys.readouterr().err.splitlines() == ["1.0 MB of 3.1 MB", "3.1 MB of 3.1 MB"]
 
 
 def test_there_are_colours_on_a_terminal_unless_they_are_not_wanted(capsys, monkeypatch):
