@@ -35,15 +35,15 @@ LINES = {
     "replog/metadata": 861,
     "replog/purgatory": 136,
     "replog/rpc": 6_211,
-    "replog/server": 9_622,
+    "replog/server": 9_633,
     "replog/simulator": 8_757,
     "spark_jobs": 1_163,
     "spark_jobs/audit": 3_530,
     "spark_jobs/records": 1_803,
     "spark_jobs/replicas": 2_779,
 }
-FILES = 463
-TESTS = 68_543
+FILES = 464
+TESTS = 68_544
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

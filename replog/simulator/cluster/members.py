@@ -11,7 +11,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.rpc import methods
 from replog.rpc.v1 import etcd_pb2, metadata_pb2
 from replog.server.broker.broker import Broker
-from replog.server.broker.cleaning.cleaning_process import CleaningRequest, Cleanings
+from replog.server.broker.cleaning.cleaning_child import CleaningRequest, Cleanings
 from replog.server.broker.process import serve as serve_broker
 from replog.server.controller.etcd.client import Keys, only
 from replog.server.controller.formatting import format_cluster

@@ -1,34 +1,19 @@
-"""The process that cleans a broker's logs, and the broker's side of it.
-
-The child reads requests from its standard input and writes answers to its standard output: pickles behind their length.
-It ends with its input, and at once when its parent dies: otherwise two cleaners in one directory would write to each
-other's files."""
+"""The broker's side of the process that cleans its logs."""
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import pickle
-import signal
-import struct
 import sys
-from collections.abc import Sequence
-from typing import BinaryIO
 
 import structlog
 
-from replog.log.compaction.cleaning import Cleaning, CleanTask, SourceSegment
+from replog.server.broker.cleaning import cleaning_child
+from replog.server.broker.cleaning.cleaning_child import LENGTH, CleaningRequest
 
 log = structlog.get_logger()
 
-CleaningRequest = CleanTask | Sequence[SourceSegment]
-"""Begins a cleaning (`Cleaning.map_keys`): the answer is the offset up to which the log will be clean. Or goes on with
-it (`Cleaning.rewrite`): the answer is 1 if a segment is to be swapped in, else 0."""
-
 IDLE_S = 30.0  # then the child ends, and its memory is free
-LENGTH = struct.Struct(">Q")
-NICENESS = 5
-_PR_SET_PDEATHSIG = 1
 
 
 class CleaningInterrupted(Exception):
@@ -76,7 +61,7 @@ class CleaningProcess:
             self._child = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                __name__,
+                cleaning_child.__name__,
                 str(os.getpid()),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -100,54 +85,3 @@ class CleaningProcess:
         child = self._end()
         if child is not None:
             await child.wait()
-
-
-class Cleanings:
-    def __init__(self) -> None:
-        self._cleaning: Cleaning | None = None
-
-    def carry_out(self, request: CleaningRequest) -> int:
-        """Carry out a request. Raises as `Cleaning`."""
-        if isinstance(request, CleanTask):
-            self._cleaning = Cleaning(request)
-            self._cleaning.map_keys()
-            return self._cleaning.end_offset
-        assert self._cleaning is not None, "the keys come first"
-        return self._cleaning.rewrite(request) is not None
-
-
-def main(parent: int) -> None:
-    _die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the broker gets the Ctrl-C, too, and ends this process
-    os.nice(NICENESS)
-    requests, answers, cleanings = sys.stdin.buffer, os.fdopen(os.dup(1), "wb"), Cleanings()
-    os.dup2(2, 1)  # otherwise a print would be read as an answer
-    while (request := _read(requests)) is not None:
-        answer: object
-        try:
-            answer = cleanings.carry_out(request)
-        except Exception as error:  # noqa: BLE001 (the parent raises it)
-            answer = error
-        data = pickle.dumps(answer)
-        answers.write(LENGTH.pack(len(data)) + data)
-        answers.flush()
-
-
-def _read(stream: BinaryIO) -> CleaningRequest | None:
-    head = stream.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    request: CleaningRequest = pickle.loads(stream.read(*LENGTH.unpack(head)))
-    return request
-
-
-def _die_with(parent: int) -> None:
-    """Have Linux kill this process when its parent ends, however that ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit("the broker has ended")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -18,7 +18,8 @@ from replog.log.errors import CorruptRecord, InvalidRecord, LogStorageError, Ret
 from replog.log.files.opening import fsync_directory
 from replog.log.log import Log
 from replog.log.swap import written_swap
-from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted, CleaningRequest
+from replog.server.broker.cleaning.cleaning_child import CleaningRequest
+from replog.server.broker.cleaning.cleaning_process import CleaningInterrupted
 from replog.server.broker.context import CLEANING
 from replog.server.broker.replicas.hosted_replicas import HostedPartition
 from replog.server.broker.replicas.replica_manager import ReplicaManager

@@ -15,7 +15,8 @@ from replog.log.compaction.cleaning import CleanTask
 from replog.log.errors import CorruptRecord
 from replog.rpc.v1 import inspection_pb2 as pb
 from replog.server.broker.broker import Broker
-from replog.server.broker.cleaning.cleaning_process import CleaningProcess, CleaningRequest
+from replog.server.broker.cleaning.cleaning_child import CleaningRequest
+from replog.server.broker.cleaning.cleaning_process import CleaningProcess
 from replog.server.broker.cleaning.log_cleaner import FIRST_MS, LogCleaner
 from replog.topic import TopicPartition
 from tests.damage.vocabulary import flip
