@@ -69,6 +69,7 @@ log = structlog.get_logger()
 
 METADATA_TIMEOUT_S = 60.0
 CONTROLLED_SHUTDOWN_TIMEOUT_S = 20.0
+GOODBYE_TIMEOUT_S = 1.0
 SERVER_GRACE_S = 0.1  # a longer wait would be in vain: streams never end by themselves
 
 
@@ -330,7 +331,9 @@ class Broker:
         """Hand over leaderships, flush everything, write the marker, and stop. After a failure stop at once."""
         await self._listening.set_serving(False)
         await self._listening.set_serving(False, READY)
-        if not self.failed:  # otherwise the controller learns of it by the lost connection (CT-21)
+        if self.failed:
+            await self._lifecycle.say_goodbye(GOODBYE_TIMEOUT_S)
+        else:
             await self._hand_over()
         self._lifecycle.become(BrokerState.SHUTTING_DOWN)
         await self._release(clean=True)

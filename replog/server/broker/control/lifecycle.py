@@ -245,6 +245,18 @@ class BrokerLifecycle:
         """Send the next heartbeat at once."""
         self._changed.set()
 
+    async def say_goodbye(self, timeout_s: float) -> None:
+        """Tell the controller that this broker fails: otherwise others would lead only when its session ends, if the
+        controller cannot see by the lost connection that nobody listens there (CT-21)."""
+        self._may_stop.set()  # otherwise another heartbeat could follow
+        self._changed.set()
+        version, known = self._context.image.version, self._known.message
+        request = pb.HeartbeatRequest(
+            **self._identity.claim(), metadata_version=version, known=known, want_fence=True, want_shutdown=True
+        )
+        with contextlib.suppress(ReplogError):  # the answer does not matter
+            await self._channel.call(methods.Controller["heartbeat"], request, timeout_s)
+
     async def controlled_shutdown(self, timeout_s: float) -> bool:
         """Ask to be relieved of every leadership. Return True if the controller agreed within `timeout_s` (CT-13)."""
         self.become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)

@@ -24,6 +24,7 @@ from replog.server.broker.control import lifecycle
 from replog.server.broker.control.lifecycle import BrokerLifecycle, BrokerStanding, BrokerState
 from replog.server.broker.identity import Identity, PresenceService
 from replog.server.broker.process import serve
+from replog.server.controller.active_controller import ActiveController
 from replog.topic import TopicPartition
 from tests.replog.metadata.test_records import later
 from tests.replog.server.broker.conftest import TP, InProcessCluster, batch, eventually
@@ -94,14 +95,19 @@ async def test_who_asks_a_broker_that_stops_is_refused_at_once_however_long_it_t
     await stopping
 
 
-async def test_ct_21_a_broker_that_fails_is_fenced_at_once_and_may_register_again(cluster, monkeypatch):
-    """CT-21: by the connections that it loses; no session ends meanwhile."""
+@pytest.mark.parametrize("lost", ["say_goodbye", "_on_lost"], ids=["it cannot say so", "nobody sees its connection"])
+async def test_ct_21_a_broker_that_fails_is_fenced_at_once_and_may_register_again(cluster, monkeypatch, lost):
+    """CT-21: by what it says before it goes, and by the connections that it loses; no session ends meanwhile."""
     broker = await cluster.start_broker(1)
     state = cluster.controller.state
     epoch = state.image.brokers[1].broker_epoch
     broker._fail(ReplogError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone"))
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(state.sessions, "left_ms", lambda *_: 6000)
+        if lost == "_on_lost":
+            meanwhile.setattr(ActiveController, lost, lambda *_: None)
+        else:
+            meanwhile.setattr(BrokerLifecycle, lost, lambda *_: asyncio.sleep(0))
         await cluster.stop_broker(1)
         await eventually(lambda: state.image.brokers[1].fenced)
     assert broker.failed
