@@ -44,6 +44,11 @@ class PartitionState:
         return bool(self.adding or self.removing)
 
     @property
+    def contradicts_itself(self) -> bool:
+        """True if its leader is out of sync or its epoch negative, as only a damaged or foreign store has it."""
+        return self.leader not in (NO_LEADER, *self.isr) or self.leader_epoch < 0
+
+    @property
     def behind(self) -> tuple[int, ...]:
         """The replicas that have to catch up with a leader, except those that are only just added."""
         if self.leader == NO_LEADER or len(self.isr) == len(self.replicas):

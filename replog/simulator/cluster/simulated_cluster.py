@@ -140,7 +140,7 @@ class SimulatedCluster:
 
     @property
     def now_s(self) -> float:
-        return self.kernel.loop.time()
+        return self.kernel.now_s
 
     @property
     def brokers(self) -> dict[int, Broker]:

@@ -29,9 +29,11 @@ def plan_replica(broker_id: int, state: PartitionState | None, topic: Topic | No
     is_here = present.is_hosted or present.topic_id is not None
     if state is None or topic is None or broker_id not in state.replicas:  # CT-17, CT-19
         return ReplicaPlan.DELETE if is_here else ReplicaPlan.KEEP
+    if state.contradicts_itself:  # no role follows from it, and no file may
+        return ReplicaPlan.KEEP
     if present.topic_id not in (None, topic.topic_id):  # the name was deleted and created again (CT-18)
         return ReplicaPlan.REPLACE
     if not is_here:
         return ReplicaPlan.CREATE
-    leads_anew = state.leader == broker_id and state.leader_epoch > present.led_epoch and broker_id in state.isr
+    leads_anew = state.leader == broker_id and state.leader_epoch > present.led_epoch
     return ReplicaPlan.LEAD if leads_anew else ReplicaPlan.KEEP

@@ -309,7 +309,7 @@ class RoleChanges:
             if state is None or self._broker_id not in state.replicas or not is_here:
                 continue
             epoch = hosted.leader_epoch if hosted is not None else 0
-            if state.leader not in (NO_LEADER, *state.isr) or state.leader_epoch < epoch:
+            if state.contradicts_itself or state.leader_epoch < epoch:  # otherwise a role's assertion ends the broker
                 record = f"leader {state.leader} in epoch {state.leader_epoch}, in sync {list(state.isr)}"
                 refused.append({"partition": str(tp), "record": record, "epoch_here": epoch})
             else:

@@ -10,8 +10,10 @@ from replog.config.topic import TopicConfig
 from replog.controller.decision import Decision
 from replog.errors import ErrorCode
 from replog.metadata.changes import Change
+from replog.metadata.values import PartitionState, Topic
 from replog.server.broker.control import odd_settings
 from replog.server.broker.control.role_changes import CONTRADICTION
+from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import SESSION_MS, TP, InProcessCluster, batch, eventually
 
 
@@ -128,4 +130,17 @@ async def test_no_record_of_a_partition_that_is_stored_stops_a_broker_and_an_ele
     await cluster.start_broker(leader)
     await cluster.led(TP)
     await eventually(lambda: _leads_two(cluster))
+    assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
+
+
+async def test_no_file_follows_from_a_new_partition_whose_record_contradicts_itself(cluster):
+    """Its leader would begin a log with a negative epoch, which no cache of epochs takes."""
+    await cluster.begin(2)
+    wrong, topic = PartitionState((1, 2), (1, 2), leader=1, leader_epoch=-1, partition_epoch=0), Topic("u", b"u" * 16)
+    changes = [Change("topic", "u", topic), Change("partition", TopicPartition("u", 0), wrong, topic.topic_id)]
+    with structlog.testing.capture_logs() as logs:
+        await cluster.controller.decide(lambda _: Decision(changes, None))
+        await eventually(lambda: len([each for each in logs if each["event"] == CONTRADICTION]) == 2)
+    assert not any(broker.failed for broker in cluster.brokers.values()), logs
+    assert not list(cluster.directory.glob("*/u-0"))
     assert await cluster.produce(TP, batch(b"one")) == (ErrorCode.NONE, 0, "")
