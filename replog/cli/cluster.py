@@ -14,7 +14,7 @@ from replog.cli.asking import ask, by_hand, each_asked, throttles
 from replog.cli.options import BootstrapServer, ClusterDirectory, OutputFormat, seconds
 from replog.command.app import App
 from replog.command.ending import PROBLEM_FOUND, end_in_order
-from replog.command.output import Format, note, print_rows
+from replog.command.output import Format, harmless, note, print_rows
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
 
@@ -57,7 +57,7 @@ def describe(bootstrap: BootstrapServer = None, output: OutputFormat = Format.TA
     if output is Format.JSON:
         print(json.dumps(described.as_json(), indent=2))
     else:
-        print(described.summary())
+        print(harmless(described.summary()))
         for columns, rows in (
             (CONTROLLERS, described.controllers),
             (BROKERS, described.brokers),

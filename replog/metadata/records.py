@@ -18,7 +18,7 @@ from replog.metadata.values import BrokerRegistration, PartitionState, StandingA
 from replog.rpc.codec import same_fields
 from replog.rpc.v1 import controller_pb2
 from replog.rpc.v1 import metadata_pb2 as pb
-from replog.topic import TopicPartition
+from replog.topic import TopicPartition, validate_topic_name
 
 _IDENTITY = ("broker_id", "broker_epoch", "incarnation_id", "address", "rack", "software_version")
 _BROKER = (*_IDENTITY, "fenced", "in_controlled_shutdown", "joined")
@@ -58,8 +58,8 @@ def _record_value(change: Change) -> Message:
 
 
 def change_of(record: pb.MetadataRecord) -> Change:
-    """Read a record. One of a kind that this release does not know changes nothing but the version of an image. Raises
-    UNSUPPORTED_VERSION for a known kind whose value only a later release can read."""
+    """Read a record. One of an unknown kind, or of a topic or partition that cannot be, changes nothing but the version
+    of an image. Raises UNSUPPORTED_VERSION for a known kind whose value only a later release can read."""
     name: Any = None
     value: Any = None
     topic_id = b""
@@ -96,11 +96,25 @@ def change_of(record: pb.MetadataRecord) -> Change:
                 and record.ByteSize() > pb.MetadataRecord(version=record.version, key=record.key).ByteSize()
             ):
                 raise _later(record.key)  # otherwise it counts as a deletion
+    if isinstance(value, Topic | PartitionState) and not _can_be(name, value, topic_id):
+        kind, name, value = record.key, None, None
     return Change(kind, name, value, topic_id, record.version)
 
 
+def _can_be(name: Any, value: Topic | PartitionState, topic_id: bytes) -> bool:
+    """Return False for what no controller makes. Names become paths, ids files, and a first replica is led."""
+    if isinstance(value, Topic):
+        try:
+            topic_id = value.topic_id if validate_topic_name(name) else b""
+        except ReplogError:
+            return False
+    elif name.partition < 0 or not value.replicas:
+        return False
+    return len(topic_id) == 16 and any(topic_id)
+
+
 def all_known(record: pb.MetadataRecord) -> Change:
-    """Read a record for a caller that must not skip any. Raises UNSUPPORTED_VERSION for an unknown kind."""
+    """Read a record for a caller that must not skip any. Raises UNSUPPORTED_VERSION for one that changes nothing."""
     change = change_of(record)
     if change.kind not in KINDS:
         raise _later(record.key)
@@ -109,7 +123,8 @@ def all_known(record: pb.MetadataRecord) -> Change:
 
 def _later(key: str) -> ReplogError:
     return ErrorCode.UNSUPPORTED_VERSION.error(
-        f"the cluster's metadata have {key[:100]!r}, of a later release of replog; install that one here, too"
+        f"the cluster's metadata have {key[:100]!r}, of a later release of replog or damaged; install that one here, "
+        "too, or restore a copy"
     )
 
 

@@ -32,10 +32,10 @@ LINES = {
     "replog/local_cluster": 1_281,
     "replog/log": 8_011,
     "replog/log_tools": 2_171,
-    "replog/metadata": 866,
+    "replog/metadata": 881,
     "replog/purgatory": 136,
     "replog/rpc": 6_211,
-    "replog/server": 9_650,
+    "replog/server": 9_652,
     "replog/simulator": 8_757,
     "spark_jobs": 1_163,
     "spark_jobs/audit": 3_530,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_565
+TESTS = 68_601
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

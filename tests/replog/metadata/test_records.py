@@ -100,6 +100,27 @@ def test_a_kind_that_only_a_later_release_knows_changes_nothing_but_the_version_
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
+STATE = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
+CANNOT_BE = [
+    Change("topic", "../../t", Topic("../../t", b"i" * 16, {}), version=9),
+    Change("topic", "t", Topic("t", b"short", {}), version=9),
+    Change("topic", "t", Topic("t", bytes(16), {}), version=9),
+    Change("partition", TopicPartition("t", -1), STATE, b"i" * 16, version=9),
+    Change("partition", TopicPartition("t", 0), replace(STATE, replicas=()), b"i" * 16, version=9),
+    Change("partition", TopicPartition("t", 0), STATE, b"", version=9),
+]
+
+
+@pytest.mark.parametrize("change", CANNOT_BE, ids=str)
+def test_a_topic_or_partition_that_cannot_be_changes_nothing_and_who_decides_refuses_it(change):
+    """As a damaged store has it. A broker would write outside its log directories, or end."""
+    image = MetadataImage()
+    image.put(change_of(record_of(change)))
+    assert (image.version, image.topics, image.partitions) == (9, {}, {})
+    with pytest.raises(ReplogError, match=r"damaged; .* restore a copy"):
+        all_known(record_of(change))
+
+
 def test_a_value_that_only_a_later_release_can_read_is_not_taken_for_a_deletion():
     """A broker would delete the topic's records."""
     assert change_of(MetadataRecord(version=9, key="topic/t")).value is None
@@ -109,7 +130,7 @@ def test_a_value_that_only_a_later_release_can_read_is_not_taken_for_a_deletion(
 
 def test_settings_are_read_as_if_they_were_stored_today():
     """0.1.0 stored what was typed, under the names of fields, too."""
-    odd = Topic("t", bytes(16), {"retention_ms": "1_000", "later": "x", "max.message.bytes": "2000.0"})
+    odd = Topic("t", b"i" * 16, {"retention_ms": "1_000", "later": "x", "max.message.bytes": "2000.0"})
     changes = [
         (Change("topic", "t", odd), {"retention.ms": "1000", "later": "x", "max.message.bytes": "2000"}),
         (Change("broker_config", 7, {"cordoned_log_dirs": "*"}), {"cordoned.log.dirs": "*"}),

@@ -34,7 +34,7 @@ def read_record(record: MetadataRecord) -> Change:
 
 @lru_cache(100)
 def _log_kind(kind: str) -> None:
-    log.warning("the metadata have what only a later release knows; this broker passes it over", kind=kind)
+    log.warning("the metadata have what only a later release knows, or nobody; this broker passes it over", kind=kind)
 
 
 def log_odd_settings(changes: Iterable[Change]) -> None:

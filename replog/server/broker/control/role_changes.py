@@ -306,6 +306,7 @@ class RoleChanges:
             loaded = hosted.log if hosted is not None else self._logs.get(tp)
             is_offline = tp in self._replicas.unreachable or (loaded is not None and loaded.failure is not None)
             is_here = tp not in self._refused and tp not in self._coming and not is_offline
+            is_here &= tp.topic in self._image.topics  # a damaged store may have lost it
             if state is None or self._broker_id not in state.replicas or not is_here:
                 continue
             epoch = hosted.leader_epoch if hosted is not None else 0

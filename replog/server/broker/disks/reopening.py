@@ -55,9 +55,9 @@ def missing_replicas(image: MetadataImage, broker_id: int, logs: LogManager) -> 
     Returns nothing while a log directory is offline, which may have them, and no replicas that cannot be loaded."""
     missing: defaultdict[bytes, list[int]] = defaultdict(list)
     for tp in () if logs.offline else image.index.on_broker(broker_id):
-        topic_id = image.topics[tp.topic].topic_id
-        if logs.topic_id(tp) != topic_id and tp not in logs.failed:
-            missing[topic_id].append(tp.partition)
+        topic = image.topics.get(tp.topic)
+        if topic is not None and logs.topic_id(tp) != topic.topic_id and tp not in logs.failed:
+            missing[topic.topic_id].append(tp.partition)
     if missing:
         log.warning(
             "replicas that the cluster places here are not on the disks; they will be copied",

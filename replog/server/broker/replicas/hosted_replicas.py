@@ -159,8 +159,9 @@ class HostedReplicas:
         (CT-27): if they were created again, their records would be lost."""
         if logs.offline or logs.failed:
             for tp in self._image.index.on_broker(self._broker_id):
-                if tp in logs.failed or (logs.offline and logs.topic_id(tp) is None):
-                    self.unreachable[tp] = self._image.topics[tp.topic].topic_id
+                topic = self._image.topics.get(tp.topic)
+                if topic is not None and (tp in logs.failed or (logs.offline and logs.topic_id(tp) is None)):
+                    self.unreachable[tp] = topic.topic_id
 
     def end_role(self, tp: TopicPartition) -> None:
         """End the role of a replica whose files failed, until it is opened again."""

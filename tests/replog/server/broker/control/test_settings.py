@@ -103,6 +103,21 @@ async def test_a_broker_passes_over_what_only_a_later_release_knows_while_it_run
     assert [each["kind"] for each in told if "a later release" in each["event"]] == ["delegation-token"]
 
 
+async def test_a_partition_without_its_topic_stops_no_broker_while_it_runs_or_when_it_starts(cluster):
+    """As a damaged store has it."""
+    await cluster.begin(2)
+    orphan = Change("partition", TopicPartition("nobody", 0), cluster.controller.state.image.partitions[TP], b"n" * 16)
+    await cluster.controller.decide(lambda _: Decision([orphan], None))
+    version = cluster.controller.state.image.version
+    await eventually(lambda: all(broker._image.version >= version for broker in cluster.brokers.values()))
+    cluster.controller.state.image._leave("nobody", None)  # in the records that brokers get it stays
+    follower = 3 - cluster.leader(TP)
+    await cluster.crash_broker(follower)
+    await cluster.start_broker(follower)
+    await eventually(lambda: follower in cluster.brokers and cluster.isr(TP) == {1, 2})
+    assert not any(broker.failed for broker in cluster.brokers.values())
+
+
 async def test_a_broker_beats_often_enough_for_a_short_session(cluster):
     """With the controller's session shorter than `broker.heartbeat.interval.ms` it was fenced again and again."""
     with structlog.testing.capture_logs() as told:
