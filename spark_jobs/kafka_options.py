@@ -59,15 +59,15 @@ def reported_first() -> Iterator[None]:
         raise
 
 
-def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise INVALID_CONFIG for an unknown option, and suggest a known one."""
+def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str], idle: Iterable[str] = ()) -> None:
+    """Raise INVALID_CONFIG for an unknown option, and suggest a known one, or one of `idle`, which have no effect."""
     from replog.config.settings import alike
 
     lower = {name.lower(): name for name in known}
     typos: list[str] = []
     others: list[str] = []
     for name in sorted(set(given) - lower.keys()):
-        meant = " or ".join(lower[likely] for likely in alike(name, list(lower)))
+        meant = " or ".join(lower.get(likely, likely) for likely in alike(name, [*lower, *idle]))
         (typos if meant else others).append(f"{name}; did you mean {meant}?" if meant else name)
     if others:
         typos.append(f"{', '.join(others)}; it knows {', '.join(sorted(lower.values()))}")
@@ -94,7 +94,7 @@ def tls_with(security: Security) -> "Tls | None":
 def _tls(security: Security) -> "Tls | None":
     from replog.rpc.transports import client_tls_of
 
-    return client_tls_of(dict(security), "the options")
+    return client_tls_of(dict(security), "the query")
 
 
 def transport_with(security: Security) -> "Transport | None":

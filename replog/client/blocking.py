@@ -93,6 +93,7 @@ class Blocking(Generic[C]):
             raise
 
     def _forever(self, fetch: Callable[[], Iterable[T]]) -> Iterator[T]:
+        self._client.life.check()
         while not self._loop.is_closed():
             yield from fetch()
 

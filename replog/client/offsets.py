@@ -115,7 +115,12 @@ async def ask_once(
     for partition in partitions:
         leader = metadata.view.leader(partition)
         if leader is None:
-            errors.append(ErrorCode.LEADER_NOT_AVAILABLE.error(f"{partition} has no known leader"))
+            view = metadata.view.topics.get(partition.topic)
+            if view is not None and partition.partition not in view.partitions:
+                there = f"topic {partition.topic!r} has {len(view.partitions)} partitions"
+                errors.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"{partition} is not there: {there}"))
+            else:
+                errors.append(ErrorCode.LEADER_NOT_AVAILABLE.error(f"{partition} has no known leader"))
         else:
             by_leader.setdefault(leader._replace(epoch=0), []).append(partition)
     answers = await asyncio.gather(

@@ -106,8 +106,9 @@ def client_transport(ssl_truststore_location: PathLike = None, ssl_keystore_loca
     Raises INVALID_CONFIG."""
     if ssl_truststore_location is ssl_keystore_location is None:
         return transport_named(tls=client_tls())
-    files = {"ssl_truststore_location": ssl_truststore_location, "ssl_keystore_location": ssl_keystore_location}
-    return transport_named(tls=_tls(ClientSecurity.model_validate({"security_protocol": "SSL", **files}), None))
+    files = {"ssl.truststore.location": ssl_truststore_location, "ssl.keystore.location": ssl_keystore_location}
+    given = {name: str(path) for name, path in files.items() if path is not None}
+    return transport_named(tls=client_tls_of({"security.protocol": "SSL", **given}, "the client"))
 
 
 def client_tls(path: str = "") -> Tls | None:

@@ -211,8 +211,9 @@ class _Given:
 
     def refuse_unknown(self, who: str, own: tuple[str, ...], client: Mapping[str, Any]) -> None:
         known = [*own, SERVERS, *SECURITY, *(f"kafka.{name}" for name in client)]
-        idle = self._options.keys() & _IDLE - set(known)
-        refuse_unknown(who, self._options.keys() - idle, known)
+        may_idle = _IDLE - set(known)
+        idle = self._options.keys() & may_idle
+        refuse_unknown(who, self._options.keys() - idle, known, sorted(may_idle))
         if idle:
             _warn(
                 f"without effect in {who}: {', '.join(sorted(idle))}; there are no consumer groups, clients retry by "

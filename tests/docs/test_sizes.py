@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_765,
     "replog/cli": 3_684,
-    "replog/client": 4_894,
+    "replog/client": 4_907,
     "replog/command": 510,
     "replog/common": 411,
     "replog/config": 731,
@@ -34,16 +34,16 @@ LINES = {
     "replog/log_tools": 2_171,
     "replog/metadata": 881,
     "replog/purgatory": 136,
-    "replog/rpc": 6_211,
+    "replog/rpc": 6_212,
     "replog/server": 9_652,
     "replog/simulator": 8_757,
     "spark_jobs": 1_163,
     "spark_jobs/audit": 3_530,
-    "spark_jobs/records": 1_803,
+    "spark_jobs/records": 1_804,
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_601
+TESTS = 68_627
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

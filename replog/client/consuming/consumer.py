@@ -98,6 +98,10 @@ class Consumer(Generic[K, V]):
             bootstrap, transport or client_transport(ssl_truststore_location, ssl_keystore_location), rng, "consumer"
         )
         self.life = self._metadata.life
+        check_type(
+            Callable | None, "a function", key_deserializer=key_deserializer, value_deserializer=value_deserializer
+        )
+        check_type(str, "text", client_rack=client_rack)
         deserializers = {"key": key_deserializer, "value": value_deserializer}
         self._deserializers = {field: made for field, made in deserializers.items() if made is not None}
         self._read_committed = isolation_level == "read_committed"
@@ -319,5 +323,5 @@ class Consumer(Generic[K, V]):
         self.life.check()
         partition = partition_of(partition)
         if partition not in self._fetcher.states:
-            raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"{partition} is not assigned; assign it first")
+            raise ErrorCode.INVALID_REQUEST.error(f"{partition} is not assigned; assign it first")
         return partition

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Generic, Literal, Self
 
-from replog.client.arguments import check_record, check_settings, check_timeout, listed, whole
+from replog.client.arguments import check_record, check_settings, check_timeout, check_type, listed, whole
 from replog.client.counts import Counts
 from replog.client.lifetime import warn_if_long
 from replog.client.metadata import Metadata
@@ -78,6 +78,9 @@ class Producer(Generic[K, V]):
         check_settings(1, MAX_LONG, int, buffer_memory=buffer_memory)
         check_settings(1, MAX_BATCH_SIZE, int, batch_size=batch_size)
         check_settings(1, MAX_BATCH_BYTES, int, max_request_bytes=max_request_bytes)
+        functions = {"partitioner": partitioner, "key_serializer": key_serializer, "value_serializer": value_serializer}
+        check_type(Callable | None, "a function", **functions)
+        check_type(bool | None, "True or False", enable_idempotence=enable_idempotence)
         if str(acks) not in _ACKS:
             raise ErrorCode.INVALID_CONFIG.error(f"acks={acks!r}: choose 'all', 1 or 0")
         if enable_idempotence and _ACKS[str(acks)] != -1:

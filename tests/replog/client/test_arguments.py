@@ -65,6 +65,26 @@ def test_a_setting_that_is_no_number_is_named(options):
         Producer("127.0.0.1:1", **options)
 
 
+@pytest.mark.parametrize(
+    ("client", "option", "wrong", "right"),
+    [
+        *((Producer, name, "utf8", "a function") for name in ("partitioner", "key_serializer", "value_serializer")),
+        *((Consumer, name, 5, "a function") for name in ("key_deserializer", "value_deserializer")),
+        (Producer, "enable_idempotence", "yes", "True or False"),
+        (Consumer, "client_rack", 5, "text"),
+    ],
+)
+def test_a_setting_of_another_type_is_named_when_the_client_is_made(client, option, wrong, right):
+    with pytest.raises(TypeError, match=f"{option} must be {right}, not "):
+        client("127.0.0.1:1", **{option: wrong})
+
+
+@pytest.mark.parametrize("client", [Admin, Consumer, Producer])
+def test_a_file_of_tls_that_is_no_path_is_named(client):
+    with pytest.raises(ReplogError, match=r"INVALID_CONFIG: ssl\.truststore\.location=5: "):
+        client("127.0.0.1:1", ssl_truststore_location=5)
+
+
 @pytest.mark.parametrize("wrong", [None, 5, b"127.0.0.1:1"])
 def test_a_bootstrap_that_is_no_list_of_addresses_is_named(wrong):
     with pytest.raises(TypeError, match=r"bootstrap must be a list of host:port, not "):

@@ -85,8 +85,9 @@ def test_a_closed_client_says_so_and_a_refused_one_leaves_no_thread():
         assert threading.active_count() == before + 1
         closed.close()
         closed.close()
-        with pytest.raises(ReplogError, match="is closed; make another one"):
-            use(closed)
+        for call in (use, *([lambda consumer: next(iter(consumer))] if blocking is SyncConsumer else [])):
+            with pytest.raises(ReplogError, match="is closed; make another one"):
+                call(closed)
         with pytest.raises(ReplogError, match="is not host:port"):
             blocking("nonsense")
     assert threading.active_count() == before

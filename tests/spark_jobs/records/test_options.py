@@ -122,6 +122,7 @@ def test_bounds_are_offsets_or_timestamps_and_timestamps_count_first():
         ({"subscribe": " , "}, "name at least one topic"),
         ({"subscribe": "a b"}, "a b"),
         ({"startingoffset": "earliest"}, "knows no option startingoffset; did you mean startingOffsets or "),
+        ({"kafka.grup.id": "late"}, "knows no option kafka.grup.id; did you mean kafka.group.id or "),
         ({"kafka.sasl.mechanism": "PLAIN"}, "knows no option kafka.sasl.mechanism; it knows assign"),
         ({"startingOffsets": "latest"}, "a batch query that starts at the end reads nothing"),
         ({"startingOffsets": '{"flights":{"0":-1}}'}, "a batch query that starts at the end reads nothing"),

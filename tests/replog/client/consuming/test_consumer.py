@@ -6,7 +6,7 @@ import pytest
 
 from replog.client import Admin, Consumer, LogTruncated, Producer, TopicRecreated
 from replog.client.consuming.fetcher import Fetcher
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode, InvalidError, ReplogError
 from replog.log.formats.batch import iterate_batches
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import TP, bootstrap, read
@@ -269,8 +269,12 @@ async def test_what_was_read_before_the_log_was_truncated_is_handed_out_first(cl
 
 async def test_bad_use_is_refused_with_a_clear_error(cluster):
     async with Consumer(await one_broker_with(cluster, 1)) as consumer:
-        with pytest.raises(ReplogError, match="t-0 is not assigned"):
+        with pytest.raises(InvalidError, match="t-0 is not assigned"):
             consumer.seek(TP, 0)
+        with pytest.raises(
+            ReplogError, match="UNKNOWN_TOPIC_OR_PARTITION: t-5 is not there: topic 't' has 1 partitions"
+        ):
+            await consumer.end_offsets([("t", 5)], 0.1)
         consumer.assign([TP])
         with pytest.raises(ReplogError, match="cannot seek to offset -1"):
             consumer.seek(TP, -1)
