@@ -22,6 +22,7 @@ class _Command(TyperCommand):
         except typer.BadParameter as error:
             words = self.make_parser(ctx).parse_args(given)[1]
             if error.message or not words or error.param is None:  # a missing option has no message
+                _reword(error)
                 raise
             fail(f"Missing option '{error.param.opts[0]}'.{self._hint(words[0])}")
         if extra and not takes_any:
@@ -37,6 +38,19 @@ class _Command(TyperCommand):
         names = [each.opts[0] for each in of_kind if not each.is_flag and each.opts[0] not in _OF_ALL]
         name = "--topic" if "--topic" in names else next(iter(names), "")
         return f" Perhaps you mean: {name} {harmless(word)}" if name else ""
+
+
+def _reword(error: Any) -> None:
+    """Say in our words what a value is not, and which there are: typer says it in those of its parser."""
+    if (faults := getattr(error.__cause__, "errors", None)) is None:
+        return
+    fault, option = faults()[0], error.param.type_descriptor
+    error.message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] != "value_error":
+        least, most = option.parameter_info.min, option.parameter_info.max
+        span = ("" if least is None else f" from {least}") + ("" if most is None else f" to {most}")
+        kind = "whole number" if "int" in str(option.annotation) else "number"
+        error.message = f"{str(fault['input'])[:60]!r}; give a {kind}{span}."
 
 
 class _Group(TyperGroup):

@@ -23,7 +23,7 @@ LINES = {
     "replog/chaos": 1_765,
     "replog/cli": 3_684,
     "replog/client": 4_907,
-    "replog/command": 510,
+    "replog/command": 524,
     "replog/common": 411,
     "replog/config": 731,
     "replog/console": 1_443,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_627
+TESTS = 68_631
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -107,6 +107,10 @@ def test_a_value_without_its_option_gets_a_hint(words, hint):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
+        ("topic create --topic t --partitions three", "'three'; give a whole number from 0 to 2147483647."),
+        ("topic create --topic t --partitions -1", "'-1'; give a whole number from 0 to 2147483647."),
+        ("produce --topic t --linger-ms x", "'--linger-ms': 'x'; give a number from 0 to 2147483647."),
+        ("produce --topic t --acks two", "'--acks': 'two' is not one of 'all', '1', '0'."),
         ("produce --topic t --file {}", "does not exist"),
         ("produce --topic t --file /", "is a directory"),
         ("partition reassign --plan {}", "does not exist"),
@@ -117,6 +121,6 @@ def test_a_value_without_its_option_gets_a_hint(words, hint):
         ("controller format --move-from {}", "does not exist"),
     ],
 )
-def test_files_and_directories_are_looked_at_before_anybody_is_asked(words, says, tmp_path):
+def test_values_and_files_are_looked_at_before_anybody_is_asked(words, says, tmp_path):
     done = CliRunner().invoke(app, words.format(tmp_path / "x").split(), env={"COLUMNS": "200", "NO_COLOR": "1"})
     assert (done.exit_code, says in done.output) == (2, True), done.output
