@@ -52,7 +52,7 @@ def test_a_deadline_that_is_missed_is_a_failure_unless_the_machine_was_starved(s
     world = object.__new__(ChaosWorld)
     world._processes = {}
     monkeypatch.setattr("replog.chaos.world.strain", lambda before, after: short)
-    with pytest.raises(error, match="not in sync within 0 s: broker-1"):
+    with pytest.raises(error, match=r"not in sync within \d+ s: broker-1"):
         asyncio.run(world.until(lambda: "broker-1", 0.0, "not in sync"))
 
 
@@ -117,7 +117,7 @@ async def test_a_setting_that_is_left_is_a_failure_unless_the_machine_was_starve
                 await asyncio.sleep(0.01)
         monkeypatch.setattr(chaos_world, "strain", lambda before, after: short)
         monkeypatch.setattr(chaos_world, "IN_SYNC_TIMEOUT_S", 0.0)
-        with pytest.raises(error, match=r"not all is undone within 0 s: settings of brokers are left: \{1: "):
+        with pytest.raises(error, match=r"not all is undone within \d+ s: settings of brokers are left: \{1: "):
             await world.no_move_is_left()
 
 
@@ -137,6 +137,6 @@ async def test_a_client_that_alone_is_not_served_is_a_failure_on_a_starved_machi
     monkeypatch.setattr(chaos_world, "strain", lambda before, after: "the cluster waited")
     monkeypatch.setattr(chaos_run, "ACKNOWLEDGED_TIMEOUT_S", 0.0)
     with pytest.raises(
-        error, match=r"no record acknowledged after its start within 0 s: .*client-2\.\d waits for steady-0"
+        error, match=r"no record acknowledged after its start within \d+ s: .*client-2\.\d waits for steady-0"
     ):
         await run._acknowledged_since(0.5, "its start")
