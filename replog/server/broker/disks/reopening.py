@@ -33,12 +33,12 @@ FIRST_MS, LAST_MS = 1000, 60_000  # the waits between tries
 def check_known(directories: Sequence[Path], placed: Collection[TopicPartition], *, required: bool) -> None:
     """Warn of each directory without an identity, if others have one or the cluster has `placed` replicas on this
     broker. Raises INVALID_CONFIG instead if identities are `required`."""
-    names = dict.fromkeys(directories, frozenset[str]())
+    names = dict[Path, frozenset[str]]()
     for directory in directories:
-        with suppress(FileNotFoundError):
-            names[directory] = frozenset(os.listdir(directory))
-    unknown = [directory for directory in directories if META_PROPERTIES not in names[directory]]
-    if not placed and len(unknown) == len(directories):
+        with suppress(OSError):  # a disk that fails goes offline when it is loaded (CT-27)
+            names[directory] = frozenset(os.listdir(directory) if directory.exists() else ())
+    unknown = [directory for directory in names if META_PROPERTIES not in names[directory]]
+    if not placed and len(unknown) == len(names):
         return
     present = {name for each in names.values() for name in each}
     missing = sum(tp.directory_name not in present for tp in placed)

@@ -21,8 +21,8 @@ PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 
 
 def broken(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
-    """From now on nothing there can be written or fsynced, and no name changed."""
-    home, fails = str(directory), dict.fromkeys(("pwritev", "fsync", "rename", "replace", "mkdir", "open"))
+    """From now on nothing there can be written, fsynced or listed, and no name changed."""
+    home, fails = str(directory), dict.fromkeys(("pwritev", "fsync", "rename", "replace", "mkdir", "open", "listdir"))
 
     def failing(name: str) -> None:
         real = getattr(os, name)
