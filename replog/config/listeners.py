@@ -14,6 +14,7 @@ MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
 PROTOCOLS = ("PLAINTEXT", "SSL")
 NAME = re.compile(r"[A-Z0-9_-]{1,64}")
 _HOST = re.compile(r"(?=.{1,254}:)([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?:")  # or IPv4
+_ZERO_ALIKE = re.compile(r"\b0x(?=0)|:ffff(?=:[0:.]+]$)")  # zero may be 0x0, or mapped into IPv6
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,4 +119,4 @@ def is_loopback(host: str) -> bool:
 
 def is_every_interface(address: str) -> bool:
     """Return True if the host is 0.0.0.0 or [::], in any spelling: one may bind to it, but never connect to it."""
-    return not parse_address(address)[0].strip("[]0.:")
+    return not _ZERO_ALIKE.sub("", parse_address(address)[0].lower()).strip("[]0.:")

@@ -25,7 +25,7 @@ LINES = {
     "replog/client": 4_907,
     "replog/command": 524,
     "replog/common": 411,
-    "replog/config": 731,
+    "replog/config": 732,
     "replog/console": 1_443,
     "replog/controller": 2_526,
     "replog/demo": 532,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_631
+TESTS = 68_633
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

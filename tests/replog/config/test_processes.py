@@ -284,6 +284,8 @@ def test_of_several_the_one_called_as_what_brokers_speak_is_between_them_if_none
         ({"advertised_listeners": "0.0.0.0:1"}, "advertised.listeners=0.0.0.0:1 is each host's own address"),
         ({"advertised_listeners": "[0::0]:1"}, "name this host as others know it"),
         ({"advertised_listeners": "0:1"}, "name this host as others know it"),
+        ({"advertised_listeners": "0x0.0:1"}, "name this host as others know it"),
+        ({"advertised_listeners": "[::FFFF:0.0.0.0]:1"}, "name this host as others know it"),
         ({"advertised_listeners": "B://h:2"}, "advertised.listeners names 'B', which listeners=127.0.0.1:9092 does"),
         ({"listener_security_protocol_map": "A:SASL_SSL"}, "'A:SASL_SSL' is not NAME:PROTOCOL, with PLAINTEXT or SSL"),
         ({"listeners": "SSL://h:1"}, "listener SSL is for brokers and speaks SSL, and security.protocol=PLAINTEXT"),
