@@ -9,8 +9,10 @@ import asyncio
 import contextlib
 import faulthandler
 import gc
+import os
 import resource
 import signal
+import stat
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 
@@ -44,15 +46,19 @@ def set_up() -> SlowSteps:
 
 
 def survive_signals() -> None:
-    """Ignore SIGHUP until `in_background`, and SIGUSR2 always: otherwise they would end the process.
+    """Ignore SIGHUP until `in_background`, and always what else log rotation and timers send: it would end the process.
 
     SIGQUIT prints the stack of each thread on stderr, like Kafka's."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
     if sys.__stderr__ is None:
         signal.signal(signal.SIGQUIT, signal.SIG_IGN)
-    else:
-        faulthandler.register(signal.SIGQUIT, sys.__stderr__)
+        return
+    descriptor = sys.__stderr__.fileno()
+    with contextlib.suppress(OSError):  # a pipe or a terminal that nobody reads would stop the process
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            descriptor = os.open(f"/proc/self/fd/{descriptor}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    faulthandler.register(signal.SIGQUIT, descriptor)
 
 
 def raise_limit() -> int:

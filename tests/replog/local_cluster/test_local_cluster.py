@@ -152,8 +152,8 @@ def test_signals_that_operators_of_kafka_send_end_no_process(one_broker):
     members = [one_broker.state.controller, one_broker.state.broker(1)]
     for member in members:
         assert member.process is not None
-        send_signal(member.process, signal.SIGUSR2)
-        send_signal(member.process, signal.SIGQUIT)
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT):
+            send_signal(member.process, number)
         log = one_broker.log_file(member)
         until(lambda log=log: "Current thread" in log.read_text(), "the stacks of its threads are in its output")
         assert _status(one_broker, member.name).state == "running"

@@ -1,6 +1,7 @@
 """Who reads what a process logs, or does not, and a disk without room hold nobody up: each in a process of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,8 @@ import logging, sys, time
 from replog.config.processes import ServerConfig
 from replog.server.logging import LogLines
 from replog.server.logging import configure_process
+from replog.server.process import survive_signals
+survive_signals()
 configure_process(ServerConfig(log_format="json"))
 log, begun, longest = logging.getLogger("test"), time.monotonic(), 0.0
 for number in range(int(sys.argv[1])):
@@ -49,11 +52,12 @@ def test_nobody_waits_for_who_does_not_read_and_lines_that_find_no_room_are_coun
         assert process.returncode == 0
 
 
-def test_a_process_whose_lines_nobody_reads_ends():
+def test_a_process_whose_lines_and_stacks_nobody_reads_ends():
     with logging_to(subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
+        process.send_signal(signal.SIGQUIT)
         begun = time.monotonic()
         process.stdin.close()
         assert process.wait(60) == 0
