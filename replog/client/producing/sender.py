@@ -191,7 +191,8 @@ class Sender:
             try:
                 response = await self.metadata.ask_any(Log["init_producer_id"], log_pb2.InitProducerIdRequest())
             except ReplogError as error:
-                logger.warning("no producer id: %s", error)
+                if not failures & (failures - 1):  # the first tries, and then less and less often
+                    logger.warning("no producer id: %s", error)
                 if error.code in DENIALS:
                     nameless, self._nameless = self._nameless, {}
                     for queue in nameless:

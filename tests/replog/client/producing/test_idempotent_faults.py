@@ -146,7 +146,7 @@ class _DenyingChannel(_Channel):
         return await super().call(method, request, timeout_s)
 
 
-def test_one_that_is_denied_its_id_asks_once_for_each_batch_and_not_without_a_pause(tmp_path):
+def test_one_that_is_denied_its_id_asks_once_for_each_batch_and_not_without_a_pause_nor_logs_each_try(tmp_path, caplog):
     loop = VirtualLoop()
     network = Denying(tmp_path, random.Random(1))
     network.trouble = False
@@ -165,3 +165,4 @@ def test_one_that_is_denied_its_id_asks_once_for_each_batch_and_not_without_a_pa
     finally:
         loop.close()
         network.log.close()
+    assert sum("no producer id" in line for line in caplog.messages) == 6
