@@ -218,24 +218,28 @@ async def test_a_refused_batch_that_another_replica_may_have_is_not_numbered_ane
     assert in_log(cluster) == [b"first", b"b", b"d"]
 
 
-async def test_a_batch_given_up_while_its_first_answer_is_out_may_be_appended(cluster, one_broker):
+@pytest.mark.parametrize("closes", [False, True])
+async def test_a_batch_given_up_while_its_first_answer_is_out_may_be_appended(cluster, one_broker, closes):
     """Nothing has failed yet: only that the answer is out says so."""
     holding, told = False, asyncio.Event()
     transport = LosingTransport(
         lambda method: holding and method is Log["produce"], lambda: asyncio.wait_for(told.wait(), 60)
     )
-    async with Producer(one_broker, transport=transport, delivery_timeout_ms=4000) as producer:
+    async with Producer(one_broker, transport=transport, delivery_timeout_ms=60_000 if closes else 4000) as producer:
         await (await producer.send("t", b"first"))
         holding = True
         (given_up,) = await five_under_way(producer, b"a")
         await eventually(lambda: transport.lost == 1)
+        if closes:
+            await producer.close(timeout_s=0)
         with pytest.raises(DeliveryFailed) as failed:
             await given_up
         assert in_log(cluster) == [b"first", b"a"]
         assert failed.value.may_be_appended
         holding = False
         told.set()
-        assert (await (await producer.send("t", b"later"))).offset == 2
+        if not closes:
+            assert (await (await producer.send("t", b"later"))).offset == 2
 
 
 async def test_ps_7_after_a_restart_that_forgets_all_but_the_last_batch_nothing_is_doubled(cluster, one_broker):
