@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from random import SystemRandom
 from typing import Any, Self
@@ -129,12 +130,12 @@ class LocalCluster:
             state = self._plan()
             try:
                 etcds.check_data(state, self.directory)
-                for kind in (state.etcds, state.controllers, state.brokers):
+                for needed, kind in pairwise(([], state.etcds, state.controllers, state.brokers)):
                     for member in kind:
                         if member.state is ProcessState.STOPPED:
                             progress(f"starting {member.name} on {member.address}")
                             self._start(state, member, started)
-                    self._wait_until_serving(kind, wait, partly=partly and kind is state.brokers)
+                    self._wait_until_serving(kind, wait, needed, partly=partly and kind is state.brokers)
                     if kind is state.etcds:
                         self._format(state)
                 progress("waiting until every broker is unfenced")
@@ -343,11 +344,14 @@ class LocalCluster:
         state.save(self.directory)
         return killed
 
-    def _wait_until_serving(self, members: Sequence[LocalMember], wait: Wait, *, partly: bool = False) -> None:
+    def _wait_until_serving(
+        self, members: Sequence[LocalMember], wait: Wait, needed: Sequence[LocalMember] = (), *, partly: bool = False
+    ) -> None:
         waiting = list(members)
         self.ended = {}
 
         def missing() -> str:
+            self._check_any_alive(needed)
             for member in list(waiting):
                 if partly and member.state is ProcessState.STOPPED and len(self.ended) + 1 < len(members):
                     self.ended[member.name] = why_ended(self.log_file(member))
@@ -367,6 +371,7 @@ class LocalCluster:
         wanted = {broker.node_id for broker in running}
 
         def missing() -> str:
+            self._check_any_alive(state.controllers)
             for broker in running:
                 self._check_alive(broker)
                 metadata = probe.metadata_of(broker.address, without_topics=True, tls=self.tls)
@@ -383,6 +388,12 @@ class LocalCluster:
             return f"{', '.join(behind)} not in sync" if behind else ""
 
         wait(missing, "not every replica came in sync")
+
+    def _check_any_alive(self, members: Sequence[LocalMember]) -> None:
+        """Raise, with the reason of the first, if all of them ended: what is waited for would never come."""
+        if all(member.state is ProcessState.STOPPED for member in members):
+            for member in members:
+                self._check_alive(member)
 
     def _check_alive(self, member: LocalMember) -> None:
         if member.state is ProcessState.STOPPED:

@@ -29,7 +29,7 @@ LINES = {
     "replog/console": 1_443,
     "replog/controller": 2_526,
     "replog/demo": 532,
-    "replog/local_cluster": 1_281,
+    "replog/local_cluster": 1_292,
     "replog/log": 8_011,
     "replog/log_tools": 2_171,
     "replog/metadata": 881,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_642
+TESTS = 68_654
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -194,6 +194,18 @@ def test_a_process_that_ends_at_its_start_is_told_with_the_end_of_its_log(tmp_pa
     assert all(member.state is ProcessState.STOPPED for member in cluster.state.members)
 
 
+def test_a_controller_that_ends_while_brokers_wait_for_it_is_named_at_once(tmp_path):
+    """Brokers waited a minute, and then one of them was named."""
+    cluster = LocalCluster(tmp_path, brokers=1)
+
+    def progress(told: str) -> None:
+        if told.startswith("starting broker"):
+            send_signal(cluster.state.member("controller").process, signal.SIGKILL)
+
+    with pytest.raises(ReplogError, match=": controller ended"):
+        cluster.up(progress=progress)
+
+
 DEMO = """
 import asyncio, os
 from replog.command.ending import run
