@@ -267,19 +267,26 @@ async def decommission(
 ) -> None:
     """Move all replicas away, wait until the broker stops, and forget it. A repeated call goes on where one was
     interrupted. Raises BROKER_ID_NOT_REGISTERED; INVALID_REPLICA_ASSIGNMENT if no broker is left to take a replica;
-    REQUEST_TIMED_OUT."""
+    REQUEST_TIMED_OUT; INVALID_REQUEST if somebody else lets the broker `stay`."""
     await targets_without(admin, broker_id)  # raises before anything is changed
     await admin.alter_broker_configs(broker_id, {CORDONED: "*"})
     say(f"broker {broker_id} gets no new replicas from now on ({CORDONED}=*)")
     try:
         await _empty(admin, broker_id, timeout_s, say, throttle)
         await forget_when_stopped(admin, broker_id, timeout_s, say)
-    except BaseException:
-        say(
-            f"broker {broker_id} still gets no new replicas, and moves that have begun go on; the same command goes on "
-            f"from there, and replog broker decommission {broker_id} --cancel takes that back"
-        )
+    except BaseException as error:
+        if not isinstance(error, ReplogError) or error.code is not ErrorCode.INVALID_REQUEST:
+            say(
+                f"broker {broker_id} still gets no new replicas, and moves that have begun go on; the same command "
+                f"goes on from there, and replog broker decommission {broker_id} --cancel takes that back"
+            )
         raise
+
+
+async def _check_leaving(admin: Admin, broker_id: int) -> None:
+    """Ask the controller, since brokers may know it later."""
+    if CORDONED not in await admin.alter_broker_configs(broker_id, {}, validate_only=True):
+        raise ErrorCode.INVALID_REQUEST.error(f"broker {broker_id} stays: its decommission was cancelled meanwhile")
 
 
 async def stay(admin: Admin, broker_id: int) -> int:
@@ -298,6 +305,7 @@ async def _empty(admin: Admin, broker_id: int, timeout_s: float, say: Callable[[
         say(f"moving {len(targets)} partitions to other brokers")
         await carry_out(admin, targets, timeout_s, throttle)
         await asyncio.sleep(LOOK_EVERY_S)
+        await _check_leaving(admin, broker_id)
     else:
         raise ErrorCode.REQUEST_TIMED_OUT.error(
             f"broker {broker_id} still has replicas of {len(targets)} partitions, such as {min(targets)}: their moves "
@@ -325,6 +333,7 @@ async def forget_when_stopped(admin: Admin, broker_id: int, timeout_s: float, sa
         except ReplogError as error:
             if error.code is not ErrorCode.INVALID_REQUEST:  # says that the broker is unfenced
                 raise
+        await _check_leaving(admin, broker_id)
         if not asked:
             say(f"broker {broker_id} has no replicas any more; stop its process now, and for good")
             asked = True

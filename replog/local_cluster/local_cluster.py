@@ -130,7 +130,8 @@ class LocalCluster:
             state = self._plan()
             try:
                 etcds.check_data(state, self.directory)
-                for needed, kind in pairwise(([], state.etcds, state.controllers, state.brokers)):
+                kinds: Sequence[Sequence[LocalMember]] = ([], state.etcds, state.controllers, state.brokers)
+                for needed, kind in pairwise(kinds):
                     for member in kind:
                         if member.state is ProcessState.STOPPED:
                             progress(f"starting {member.name} on {member.address}")

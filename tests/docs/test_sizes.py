@@ -21,7 +21,7 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_765,
-    "replog/cli": 3_684,
+    "replog/cli": 3_693,
     "replog/client": 4_908,
     "replog/command": 524,
     "replog/common": 411,
@@ -29,7 +29,7 @@ LINES = {
     "replog/console": 1_443,
     "replog/controller": 2_526,
     "replog/demo": 532,
-    "replog/local_cluster": 1_292,
+    "replog/local_cluster": 1_293,
     "replog/log": 8_011,
     "replog/log_tools": 2_171,
     "replog/metadata": 881,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_654
+TESTS = 68_676
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

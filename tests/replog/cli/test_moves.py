@@ -177,6 +177,28 @@ async def test_a_decommission_that_is_cancelled_leaves_nothing_behind(cluster, n
     assert image.broker_configs == {1: by_hand}
 
 
+async def test_a_decommission_that_somebody_else_cancels_ends(cluster, nothing_ends):
+    """It began the moves again, and forgot the broker when that stopped the next time."""
+    await begun(cluster, 3)
+    said = list[str]()
+    async with cluster.admin() as admin:
+        leaving = asyncio.create_task(decommission(admin, 1, TIMEOUT_S, said.append, 1000))
+        await moves_begun(cluster)
+        await stay(admin, 1)
+        with pytest.raises(ReplogError, match="broker 1 stays: its decommission was cancelled meanwhile"):
+            await asyncio.wait_for(leaving, TIMEOUT_S)
+        assert [words.split()[0] for words in said] == ["broker", "moving"]
+        assert not any(state.reassigning for state in cluster.controller.state.image.partitions.values())
+        await cluster.start_broker(9)
+        leaving = asyncio.create_task(decommission(admin, 9, TIMEOUT_S, said.append))
+        async with asyncio.timeout(TIMEOUT_S):
+            while "stop its process now" not in said[-1]:
+                await asyncio.sleep(0.01)
+        await stay(admin, 9)
+        with pytest.raises(ReplogError, match="broker 9 stays"):
+            await asyncio.wait_for(leaving, TIMEOUT_S)
+
+
 async def test_what_moves_to_a_broker_that_has_died_goes_to_another_one_on_the_next_run(cluster, nothing_ends, capsys):
     await begun(cluster, 4)
     async with cluster.admin() as admin:
