@@ -78,7 +78,7 @@ class RoleChanges:
     waiting: int = 0  # changes of the metadata that wait for another one, or a wave, to end
     _coming: dict[TopicPartition, None] = field(default_factory=dict)  # new replicas for later waves
     _any_coming: asyncio.Event = field(default_factory=asyncio.Event)
-    _refused: dict[TopicPartition, None] = field(default_factory=dict)  # replicas to try again
+    _refused: dict[TopicPartition, ReplogError] = field(default_factory=dict)  # replicas to try again
     _any_refused: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -242,8 +242,7 @@ class RoleChanges:
         return Present(topic_id, hosted is not None, leader.leader_epoch if leader is not None else -1)
 
     def _note_failures(self, placed: Placed, change: LogChange) -> None:
-        for tp in placed:
-            self._refused.pop(tp, None)
+        before = {tp: self._refused.pop(tp, None) for tp in placed}
         refused = []
         for broken in change.broken:
             self._context.on_storage_error(broken)
@@ -253,8 +252,9 @@ class RoleChanges:
                     self._context.on_storage_error(error)
                 if tp in self._replicas.hosted:
                     continue  # it will fail again when it leads, and then be offline
-            self._refuse(tp)
-            refused.append({"partition": str(tp), "reason": error.message})
+            self._refuse(tp, error)
+            if type(error) is not type(before.get(tp)):  # otherwise each try would say it again
+                refused.append({"partition": str(tp), "reason": error.message})
         log_each(log.error, "replica refused, to be tried again", refused)
 
     # -- commit
@@ -329,15 +329,15 @@ class RoleChanges:
             return take_up(tp, state)
         except ReplogError as error:
             if isinstance(error, RetriableLogError):
-                self._refuse(tp)
+                self._refuse(tp, error)
             elif error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._context.on_storage_error(error)
             else:
                 raise
             return None
 
-    def _refuse(self, tp: TopicPartition) -> None:
-        self._refused[tp] = None
+    def _refuse(self, tp: TopicPartition, error: ReplogError) -> None:
+        self._refused[tp] = error
         self._any_refused.set()
 
     def _host(self, tp: TopicPartition) -> HostedPartition:

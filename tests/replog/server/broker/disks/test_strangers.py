@@ -72,11 +72,16 @@ async def test_a_deleted_replica_with_a_strangers_file_is_tried_again_and_a_link
     assert not list(disk(cluster, 1).glob("*-delete")), "it was found again"
 
 
-async def test_a_plain_file_in_the_place_of_a_coming_replica_keeps_that_one_until_it_goes(cluster):
+async def test_a_plain_file_in_the_place_of_a_coming_replica_keeps_that_one_until_it_goes_and_is_told_once(cluster):
     broker = await cluster.start_broker(1)
     (disk(cluster, 1) / "u-0").write_text("a note")
-    await cluster.ask_for_topic("u", 1, 1)
-    await eventually(lambda: broker._roles is not None and U in broker._roles._refused)
+    roles, tries = broker._roles, []
+    refuse = roles._refuse
+    roles._refuse = lambda tp, error: (tries.append(tp), refuse(tp, error))
+    with structlog.testing.capture_logs() as told:
+        await cluster.ask_for_topic("u", 1, 1)
+        await eventually(lambda: tries == [U] * 4)
+    assert [line["partition"] for line in told if line["event"].startswith("replica refused")] == [str(U)]
     await cluster.create_topic("t", replication_factor=1)
     assert (await cluster.produce(T, batch(b"x")))[0] is ErrorCode.NONE
     (disk(cluster, 1) / "u-0").unlink()
