@@ -252,3 +252,6 @@ async def test_ct_24_one_directory_that_takes_it_is_enough_and_none_is_not(direc
     with pytest.raises(LogStorageError):
         await known.note(NOW._replace(version=6))
     assert known.position == NOW
+    dead.clear()
+    await NewestMetadata(directories, Backoff(Random(1)), failed.append).note(NOW)
+    assert read_position(directories[0]) == NOW, "otherwise a start without the other disk would know less"
