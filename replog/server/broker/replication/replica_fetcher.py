@@ -57,6 +57,7 @@ class ReplicaFetcher:
         )
         self._last_sent_ms = 0
         self._happened: dict[str, list[dict[str, object]]] = {}  # events of the response in hand, to be logged
+        self._noted: dict[TopicPartition, str] = {}  # the last note on a replica that gets no further
         self._stream: Stream | None = None
         self._failure: Exception | None = None  # why this fetcher has ended the stream
         self._will_look = False
@@ -157,11 +158,16 @@ class ReplicaFetcher:
         if progress.truncated_to is not None:
             self._note("truncated", partition=str(tp), to_offset=progress.truncated_to, leader=leader)
         if progress.note:
-            report = log.error if progress.alarm else log.warning
-            report("replication", partition=str(tp), note=progress.note)
+            cause = progress.note.partition(";")[0]
+            if self._noted.get(tp) != cause:  # otherwise each try would say it again
+                report = log.error if progress.alarm else log.warning
+                report("replication", partition=str(tp), note=progress.note)
+            self._noted[tp] = cause
             self._traffic.damage[REPLICATION] += progress.refused
         elif progress.high_watermark_fell:
             self._note("high watermark fell", partition=str(tp), leader=leader)  # HW-14
+        if progress.appended_bytes:
+            self._noted.pop(tp, None)
         self._on_followed(tp, progress.bounds_moved or progress.truncated_to is not None)
 
     def _note(self, event: str, **row: object) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 
 import pytest
+import structlog
 
 from replog.errors import ErrorCode
 from replog.log.fetch import FetchPartition
@@ -132,7 +133,9 @@ def test_a_full_leader_refuses_produces_and_says_why_serves_reads_and_goes_on_on
 
 def test_a_full_follower_leaves_the_isr_by_its_lag_and_comes_back_once_there_is_room(loose, monkeypatch):
     disk = FullDisk(loose, 2, monkeypatch)
-    loose.produce(*[100] * 5)  # waits until the follower is out
+    with structlog.testing.capture_logs() as told:
+        loose.produce(*[100] * 5)  # waits until the follower is out
+    assert [line["partition"] for line in told if line["event"] == "replication"] == ["t-0"], "not at each try"
     assert loose.isr == {1}
     assert not loose.brokers[2].failed
     disk.on = False
