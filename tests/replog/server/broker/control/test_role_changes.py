@@ -20,6 +20,7 @@ from replog.metadata.image import MetadataImage
 from replog.metadata.records import record_of
 from replog.metadata.values import PartitionState, Topic
 from replog.rpc.v1 import metadata_pb2
+from replog.server.broker.control.lifecycle import BrokerState
 from replog.server.broker.control.replica_plan import Present, ReplicaPlan, plan_replica
 from replog.server.broker.metrics import directory_metrics
 from replog.server.work import SLICE
@@ -98,6 +99,17 @@ async def test_a_broker_that_stops_starts_no_fetcher_any_more(cluster, monkeypat
     assert cluster.leader(TP) not in (leader, follower.config.node_id)
     assert not follower._fetchers._fetchers
     assert not follower.failed
+
+
+async def test_a_broker_that_hands_over_copies_no_more_of_what_it_is_out_of_sync_with(cluster):
+    """§2.3 step 5: otherwise its leader would propose it again and again."""
+    await cluster.begin(2)
+    leader = cluster.leader(TP)
+    follower = cluster.brokers[3 - leader]
+    registered = follower._image.brokers[leader]
+    assert follower._fetchers.is_fetching(TP, registered)
+    follower._lifecycle.become(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
+    await eventually(lambda: not follower._fetchers.is_fetching(TP, registered))
 
 
 async def test_a_produce_that_waits_on_a_deleted_topic_is_not_acknowledged_by_one_of_the_same_name(cluster):
