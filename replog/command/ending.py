@@ -46,7 +46,13 @@ def end_in_order() -> None:
     """Let SIGTERM and SIGHUP end this command as Ctrl-C does, so that it undoes what it began. `nohup` still works."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, lambda number, _: sys.exit(128 + number))
+            signal.signal(number, _end)
+
+
+def _end(number: int, _: object) -> None:
+    for another in (signal.SIGTERM, signal.SIGHUP):  # GNU timeout sends two: the second would end the undoing
+        signal.signal(another, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ LINES = {
     "replog/chaos": 1_765,
     "replog/cli": 3_693,
     "replog/client": 4_908,
-    "replog/command": 524,
+    "replog/command": 530,
     "replog/common": 411,
     "replog/config": 732,
     "replog/console": 1_443,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_699
+TESTS = 68_702
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

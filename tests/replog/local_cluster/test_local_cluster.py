@@ -143,6 +143,9 @@ def test_a_start_that_is_ended_stops_what_it_has_started(tmp_path):
         while "starting broker-1" not in (line := starting.stderr.readline()):
             assert line, "it ended before"
         starting.send_signal(signal.SIGHUP)
+        while "stopping" not in (line := starting.stderr.readline()):
+            assert line, "it stops nothing"
+        starting.send_signal(signal.SIGTERM)
         starting.communicate(timeout=120)
     assert starting.returncode == 128 + signal.SIGHUP
     assert {member.state for member in LocalCluster(tmp_path).state.members} == {ProcessState.STOPPED}
