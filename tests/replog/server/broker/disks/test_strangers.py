@@ -100,6 +100,10 @@ async def test_a_replica_whose_file_is_denied_goes_offline_alone_and_comes_back(
     trap.mkdir()
     with pytest.raises(Exception, match="a directory has the name of a file"):
         log.assign_epoch_start(7)
+    trap.rmdir()
+    await at_once(cluster, first)
+    assert list(cluster.brokers[first].manager.replicas.lost()), "as long as the controller takes it for a whole one"
+    trap.mkdir()
     await eventually(lambda: cluster.leader(T) == 3 - first)
     assert cluster.isr(T) == {3 - first}
     assert not cluster.brokers[first].failed
