@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from replog.client import Admin, Consumer, LogTruncated, Producer, TopicRecreated
+from replog.client.consuming import fetcher
 from replog.client.consuming.fetcher import Fetcher
 from replog.errors import ErrorCode, InvalidError, ReplogError
 from replog.log.formats.batch import iterate_batches
@@ -249,6 +250,22 @@ async def test_a_truncation_is_noticed_by_who_goes_back_to_what_was_fetched_befo
         with pytest.raises(LogTruncated) as truncated:
             await read(consumer, 1)
     assert (truncated.value.position, truncated.value.diverging_offset) == (4 if meanwhile == "given back" else 6, 3)
+
+
+async def test_of_many_epochs_the_newest_say_where_a_reader_is_fe_5(cluster, monkeypatch):
+    monkeypatch.setattr(fetcher, "MAX_EPOCHS", 2)
+    address = await one_broker_with(cluster, 1)
+    for number in range(1, 4):
+        await cluster.stop_broker(1)
+        await cluster.start_broker(1, listeners=address)
+        await cluster.led(TP)
+        await cluster.produce(TP, batch(b"%d" % number))
+    async with Consumer(address, auto_offset_reset="error") as consumer:
+        consumer.assign([TP])
+        consumer.seek(TP, 0)
+        assert [record.value for record in await read(consumer, 4)] == [b"0", b"1", b"2", b"3"]
+        await cluster.produce(TP, batch(b"4"))
+        assert [record.value for record in await read(consumer, 1)] == [b"4"]
 
 
 async def test_what_was_read_before_the_log_was_truncated_is_handed_out_first(cluster, one_broker):
