@@ -18,7 +18,7 @@ import typer
 
 from replog.cli.asking import partitions_of
 from replog.cli.options import BootstrapServer, bootstrap_server, number
-from replog.command.ending import PROBLEM_FOUND, given_up_soon
+from replog.command.ending import PROBLEM_FOUND
 from replog.command.output import note
 from replog.config.properties import MAX_BATCH_BYTES
 from replog.errors import ErrorCode, ReplogError, codes
@@ -214,7 +214,7 @@ async def _produce_lines(producer: "Producer", topic: str, partition: int | None
     """Send everything. Return True if a record failed. Raises ReplogError if the topic or the brokers are missing."""
     outcomes, number, started, shown = _Outcomes(), 0, monotonic(), 0.0
     try:
-        async with producer, given_up_soon(producer):
+        async with producer:
             async for lines in source.lines():
                 for line in lines:
                     number += 1

@@ -20,6 +20,10 @@ class AsyncClient(Protocol):
 
     async def close(self) -> None: ...
 
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object, /
+    ) -> None: ...
+
 
 C = TypeVar("C", bound=AsyncClient)
 T = TypeVar("T")
@@ -97,9 +101,6 @@ class Blocking(Generic[C]):
         while not self._loop.is_closed():
             yield from fetch()
 
-    def close(self) -> None:
-        raise NotImplementedError
-
     def _close(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Close the client and end the thread."""
         if self._loop.is_closed() or self._client.life.is_copy:
@@ -128,8 +129,8 @@ class Blocking(Generic[C]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(lambda: self._client.__aexit__(kind, None, None))
 
 
 class BlockingDelivery:

@@ -10,11 +10,9 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
-from typing import Any
 
 from replog.command.output import harmless
 from replog.errors import ReplogError, codes
@@ -23,7 +21,6 @@ PROBLEM_FOUND = 1
 BAD_USE = 2
 INTERRUPTED = 130
 READER_GONE = 141  # a shell says so of a command that SIGPIPE ended
-INTERRUPTED_S = 1.0  # how long an interrupted producer waits for answers
 
 atexit.register(gc.freeze)  # otherwise Python looks through all loaded objects as it ends: up to 0.4 s of CPU
 
@@ -53,18 +50,6 @@ def _end(number: int, _: object) -> None:
     for another in (signal.SIGTERM, signal.SIGHUP):  # GNU timeout sends two: the second would end the undoing
         signal.signal(another, signal.SIG_IGN)
     sys.exit(128 + number)
-
-
-@asynccontextmanager
-async def given_up_soon(producer: Any) -> AsyncIterator[None]:
-    """Close the producer after Ctrl-C without waiting as long as a delivery may take."""
-    from asyncio import CancelledError
-
-    try:
-        yield
-    except CancelledError:
-        await producer.close(INTERRUPTED_S)
-        raise
 
 
 class BadUse(Exception):

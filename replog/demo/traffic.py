@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
 from replog.client import Consumer, Delivery, Producer
-from replog.command.ending import given_up_soon
 from replog.demo.dataset import carrier
 from replog.errors import ErrorCode
 from replog.simulator.history import Drained, History, ProducerSend
@@ -79,7 +78,7 @@ async def produce_through_a_crash(
 
     producer = Producer(bootstrap, linger_ms=20, batch_size=64 << 10)
     try:
-        async with producer, given_up_soon(producer):
+        async with producer:
             for start in range(0, len(rows), CHUNK_ROWS):
                 chunk_end = monotonic() + CHUNK_S
                 for row in rows[start : start + CHUNK_ROWS]:

@@ -22,15 +22,15 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_765,
     "replog/cli": 3_693,
-    "replog/client": 4_908,
-    "replog/command": 530,
+    "replog/client": 4_911,
+    "replog/command": 515,
     "replog/common": 411,
     "replog/config": 732,
     "replog/console": 1_443,
     "replog/controller": 2_526,
-    "replog/demo": 532,
+    "replog/demo": 531,
     "replog/local_cluster": 1_293,
-    "replog/log": 8_011,
+    "replog/log": 8_012,
     "replog/log_tools": 2_171,
     "replog/metadata": 881,
     "replog/purgatory": 136,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_726
+TESTS = 68_746
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -26,6 +26,7 @@ from replog.rpc.transports import PathLike, client_transport
 __all__ = ["Delivery", "DeliveryFailed", "Producer", "RecordMetadata"]
 
 MAX_BATCH_SIZE = 1 << 20
+INTERRUPTED_S = 1.0
 Partitioner = Callable[[bytes | None, int], int | None]
 _BYTES_A_TURN = 256 << 10
 _ACKS = {"all": -1, "1": 1, "0": 0, "-1": -1}
@@ -132,8 +133,9 @@ class Producer(Generic[K, V]):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close it; after Ctrl-C or a cancellation wait for outcomes no longer than `INTERRUPTED_S`."""
+        await self.close(None if kind is None or issubclass(kind, Exception) else INTERRUPTED_S)
 
     async def send(
         self,

@@ -43,7 +43,8 @@ def check_leader_batch(records: Buffer, config: TopicConfig, origin: AppendOrigi
         raise InvalidRecord(message) if _begins_a_batch(records, size) else CorruptRecord(message)
     if size > config.max_message_bytes:
         raise ErrorCode.MESSAGE_TOO_LARGE.error(
-            f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}; send smaller batches"
+            f"a batch of {size} bytes exceeds max.message.bytes={config.max_message_bytes}; send smaller batches, "
+            "or raise that setting of the topic"
         )
     if size > config.segment_bytes:
         raise ErrorCode.RECORD_LIST_TOO_LARGE.error(

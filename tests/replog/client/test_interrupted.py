@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from replog.client import Consumer, Producer, SyncConsumer, SyncProducer, blocking
+from replog.client import Consumer, Producer, SyncConsumer, SyncProducer
 from replog.errors import ReplogError
 from tests.replog.client.calls import CLIENTS, TP, TWINS, awaited, calls, run_apart
 from tests.replog.client.conftest import read
@@ -140,7 +140,7 @@ def interrupted_calls(address: str) -> None:
             if hasattr(used, name):
                 getattr(used, name)()
         try:
-            with interrupts(blocking.Blocking.close, 1e-4):
+            with interrupts(twin.close, 1e-4):
                 used.close()
         except Interrupt:
             used.close()

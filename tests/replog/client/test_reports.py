@@ -17,6 +17,7 @@ from replog.client import (
     Producer,
     ReplogError,
     RetriableError,
+    SyncProducer,
 )
 from tests.replog.client.conftest import TP, bootstrap, read
 
@@ -77,6 +78,25 @@ async def test_long_waits_are_told_and_a_closing_gives_up_in_time(cluster, caplo
     assert "closing waits for the outcomes of 1 records" in caplog.text
     with pytest.raises(ReplogError, match="the producer was closed"):
         lost.result()
+
+
+async def test_a_with_block_that_is_interrupted_waits_for_no_broker_that_is_dead(cluster):
+    """It waited as long as a delivery may take, two minutes."""
+    await cluster.start_broker(1)
+    await cluster.create_topic("t", replication_factor=1)
+    twin = await asyncio.to_thread(SyncProducer, bootstrap(cluster))
+    async with asyncio.timeout(60):
+        with pytest.raises(asyncio.CancelledError):
+            async with Producer(bootstrap(cluster)) as producer:
+                await producer.send_and_wait("t", b"x")
+                await asyncio.to_thread(twin.send, "t", b"x")
+                await cluster.crash_broker(1)
+                lost = [await producer.send("t", b"x"), await asyncio.to_thread(twin.send_nowait, "t", b"x")]
+                await asyncio.to_thread(twin.__exit__, KeyboardInterrupt, None, None)
+                raise asyncio.CancelledError
+    for delivery in lost:
+        with pytest.raises(ReplogError, match="the producer was closed"):
+            delivery.result()
 
 
 def test_errors_have_a_class_by_what_a_caller_does_about_them():
