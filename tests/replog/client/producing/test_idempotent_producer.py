@@ -231,7 +231,10 @@ async def test_a_batch_given_up_while_its_first_answer_is_out_may_be_appended(cl
         (given_up,) = await five_under_way(producer, b"a")
         await eventually(lambda: transport.lost == 1)
         if closes:
-            await producer.close(timeout_s=0)
+            closing = asyncio.create_task(producer.close(timeout_s=0))
+            await eventually(lambda: producer._sender._stopped)
+            told.set()
+            await closing
         with pytest.raises(DeliveryFailed) as failed:
             await given_up
         assert in_log(cluster) == [b"first", b"a"]
