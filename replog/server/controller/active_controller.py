@@ -105,12 +105,20 @@ class ActiveController:
 
     async def follow(self) -> None:
         """Take in what is new in the store, before this controller is active. Raises as the store's `load`, and
-        UNSUPPORTED_VERSION, after which the records just read do not come again."""
+        UNSUPPORTED_VERSION, after which the records just read do not come again; KAFKA_STORAGE_ERROR for partitions
+        without their topic, whose replicas brokers would set aside."""
+        is_first = not self.state.image.version
         async for record in in_slices(await self._store.load()):
             change, newer = all_known(record), CurrentRecords()
             newer.put([published(record)])
             self.records.take_over(newer, self.state.forgotten_by([change]))
             self.state.follow(change)
+        image = self.state.image
+        if is_first and (stray := next((tp for tp in image.partitions if tp.topic not in image.topics), None)):
+            raise ErrorCode.KAFKA_STORAGE_ERROR.error(
+                f"the metadata store is damaged: partition {stray} has no topic; restore a copy: replog controller "
+                "restore"
+            )
 
     async def stop(self) -> None:
         """Finish the decision under way, end every watch, close the store."""

@@ -17,6 +17,7 @@ from replog.log.directories.identity import Position, verify_or_create, write_ma
 from replog.log.directories.partition_metadata import write_topic_id
 from replog.metadata.changes import Change
 from replog.metadata.records import record_of
+from replog.metadata.values import PartitionState
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.clock import SystemClock
@@ -223,6 +224,19 @@ def test_a_copy_has_what_only_a_later_release_knows_and_nobody_restores_without_
     assert read_copy(path)[-1] == unknown
     with refused(ErrorCode.UNSUPPORTED_VERSION, "'delegation-token/7'", "a later release"):
         restored_store({}, random.Random(1), 0, path)
+
+
+async def test_a_store_that_lost_a_topic_is_refused_while_nothing_else_is_lost(directory, refused):
+    """Brokers would set the replicas of its partitions aside."""
+    state = PartitionState(replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
+    stray = Change("partition", TopicPartition("nobody", 3), state, bytes(range(16)), version=2)
+    with closing(SqliteStore(directory)) as store:
+        store.commit(1, [record_of(stray)])
+    config = ControllerConfig.parse({"metadata.log.dir": str(directory), "listeners": "127.0.0.1:0"}, "test")
+    server = controller_server(config, H2Transport(), SystemClock(), random.Random(1))
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, "partition nobody-3 has no topic", "replog controller restore"):
+        await server.start()
+    await server.stop()
 
 
 def test_a_damaged_copy_is_refused(directory, tmp_path, refused):
