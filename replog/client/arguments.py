@@ -31,10 +31,15 @@ def check_record(topic: Any, value: Any, key: Any, partition: Any, timestamp_ms:
         raise _wrong("headers", headers, "a list of (name, bytes)")
     for header in headers or ():
         match header:
-            case (str(), bytes() | bytearray() | memoryview() | None):
+            case (str(name), bytes() | bytearray() | memoryview() | None) if name.isascii() or _is_text(name):
                 pass
             case _:
                 raise _wrong("each of headers", header, "(text, bytes or None)")
+
+
+def _is_text(name: str) -> bool:
+    """Return False for half of a surrogate pair, which no UTF-8 has."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def check_settings(least: float, most: float = MAX_LONG, kind: Any = int | float, **settings: Any) -> None:

@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_765,
     "replog/cli": 3_693,
-    "replog/client": 4_911,
+    "replog/client": 4_916,
     "replog/command": 515,
     "replog/common": 411,
     "replog/config": 732,
@@ -35,7 +35,7 @@ LINES = {
     "replog/metadata": 881,
     "replog/purgatory": 136,
     "replog/rpc": 6_212,
-    "replog/server": 9_672,
+    "replog/server": 9_676,
     "replog/simulator": 8_757,
     "spark_jobs": 1_163,
     "spark_jobs/audit": 3_530,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_763
+TESTS = 68_770
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

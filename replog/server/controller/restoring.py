@@ -200,5 +200,9 @@ def read_copy(path: Path) -> list[MetadataRecord]:
         wal = path.with_name(path.name + WAL_SUFFIX)
         if wal.exists():
             shutil.copy(wal, Path(scratch) / (DATABASE_NAME + WAL_SUFFIX))
-        with closing(SqliteStore(Path(scratch))) as opened:
-            return opened.load()
+        try:
+            with closing(SqliteStore(Path(scratch))) as opened:
+                return opened.load()
+        except ReplogError as error:
+            message = error.message.replace(str(Path(scratch) / DATABASE_NAME), str(path))
+            raise ReplogError(error.code, message) from None

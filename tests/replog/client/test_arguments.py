@@ -32,6 +32,7 @@ RECORDS: list[tuple[dict[str, Any], str]] = [
     ({"partition": True}, r"partition must be a whole number, not bool"),
     ({"timestamp_ms": True}, r"timestamp_ms must be a whole number, not bool"),
     ({"headers": [("a", "b")]}, r"each of headers must be \(text, bytes or None\), not tuple"),
+    ({"headers": [("\ud800", b"b")]}, r"each of headers must be \(text, bytes or None\), not tuple"),
     ({"headers": [(b"a", b"b")]}, r"each of headers must be \(text, bytes or None\), not tuple"),
 ]
 

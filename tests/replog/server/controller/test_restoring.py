@@ -239,6 +239,12 @@ async def test_a_store_that_lost_a_topic_is_refused_while_nothing_else_is_lost(d
     await server.stop()
 
 
+def test_a_file_that_is_no_copy_is_refused_by_its_name(tmp_path, refused):
+    (tmp_path / "notes.txt").write_text("no store\n" * 100)
+    with refused(ErrorCode.KAFKA_STORAGE_ERROR, f"metadata store {tmp_path / 'notes.txt'} cannot open"):
+        read_copy(tmp_path / "notes.txt")
+
+
 def test_a_damaged_copy_is_refused(directory, tmp_path, refused):
     path, _ = back_up(read_store(directory), tmp_path)
     content = path.read_bytes()
