@@ -91,7 +91,7 @@ bench: $(SETUP_DONE)  ## replog beside Apache Kafka and raw sockets, into docs/p
 	$(PYTHON) -m benchmarks.peers.side_by_side --json $(RESULTS)/side_by_side.json --report docs/performance.md
 	$(PYTHON) -m benchmarks.peers.quick --store
 
-bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has dropped by a fifth since `make bench` (about a minute)
+bench-quick: $(SETUP_DONE)  ## replog beside raw sockets: fails if a ratio has dropped by a fifth since `make bench` (90 seconds)
 	$(PYTHON) -m benchmarks.peers.quick
 
 bench-inside: $(SETUP_DONE)  ## What a record costs inside: calls of functions, turns of the event loop, where the time goes, into docs/performance.md (half a minute)
