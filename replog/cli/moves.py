@@ -13,7 +13,7 @@ from replog.cli.reassignment_plan import Assignment, Planner, assignment_of
 from replog.client import Admin, ReplicaInfo, TopicDescription
 from replog.client.descriptions import PartitionDescription
 from replog.command.output import note, status
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ErrorCode, InvalidError, ReplogError
 from replog.metadata.values import NO_LEADER
 from replog.topic import TopicPartition
 
@@ -274,19 +274,24 @@ async def decommission(
     try:
         await _empty(admin, broker_id, timeout_s, say, throttle)
         await forget_when_stopped(admin, broker_id, timeout_s, say)
-    except BaseException as error:
-        if not isinstance(error, ReplogError) or error.code is not ErrorCode.INVALID_REQUEST:
-            say(
-                f"broker {broker_id} still gets no new replicas, and moves that have begun go on; the same command "
-                f"goes on from there, and replog broker decommission {broker_id} --cancel takes that back"
-            )
+    except _Stays:
+        raise
+    except BaseException:
+        say(
+            f"broker {broker_id} still gets no new replicas, and moves that have begun go on; the same command goes on "
+            f"from there, and replog broker decommission {broker_id} --cancel takes that back"
+        )
         raise
 
 
+class _Stays(InvalidError):
+    """INVALID_REQUEST: somebody else has cancelled the decommission."""
+
+
 async def _check_leaving(admin: Admin, broker_id: int) -> None:
-    """Ask the controller, since brokers may know it later."""
+    """Ask the controller, since brokers may know it later. Raises _Stays."""
     if CORDONED not in await admin.alter_broker_configs(broker_id, {}, validate_only=True):
-        raise ErrorCode.INVALID_REQUEST.error(f"broker {broker_id} stays: its decommission was cancelled meanwhile")
+        raise _Stays(ErrorCode.INVALID_REQUEST, f"broker {broker_id} stays: its decommission was cancelled meanwhile")
 
 
 async def stay(admin: Admin, broker_id: int) -> int:

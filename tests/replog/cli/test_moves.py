@@ -199,6 +199,21 @@ async def test_a_decommission_that_somebody_else_cancels_ends(cluster, nothing_e
             await asyncio.wait_for(leaving, TIMEOUT_S)
 
 
+async def test_a_decommission_whose_moves_somebody_redirects_says_how_to_take_it_back(cluster, monkeypatch):
+    """The broker still gets no new replicas."""
+    await begun(cluster, 3)
+    said = list[str]()
+
+    async def redirected(*_: object) -> None:
+        raise ErrorCode.INVALID_REQUEST.error("somebody has changed a move")
+
+    monkeypatch.setattr(moves, "carry_out", redirected)
+    async with cluster.admin() as admin:
+        with pytest.raises(ReplogError, match="somebody has changed a move"):
+            await decommission(admin, 1, TIMEOUT_S, said.append)
+    assert said[-1].endswith("--cancel takes that back")
+
+
 async def test_what_moves_to_a_broker_that_has_died_goes_to_another_one_on_the_next_run(cluster, nothing_ends, capsys):
     await begun(cluster, 4)
     async with cluster.admin() as admin:
