@@ -136,7 +136,7 @@ async def says(cluster: InProcessCluster, broker_id: int, service: str) -> bool:
 async def test_a_broker_is_ready_when_its_replicas_are_in_sync_and_serves_before(cluster: InProcessCluster):
     slow = {"follower_replication_throttled_rate": 1, "replica_fetch_backoff_ms": 50}
     await cluster.begin(2, brokers=slow, min_insync_replicas="1", follower_replication_throttled_replicas="*")
-    await eventually(lambda: cluster.controller.state.image.partitions[TP].isr == (1, 2))
+    await eventually(lambda: cluster.isr(TP) == {1, 2})
     assert [await says(cluster, number, READY) for number in (1, 2)] == [True, True]
     await cluster.stop_broker(2)
     assert await says(cluster, 1, READY), "what others lack is theirs to say"
@@ -147,7 +147,7 @@ async def test_a_broker_is_ready_when_its_replicas_are_in_sync_and_serves_before
     assert (await says(cluster, 2, ""), await says(cluster, 2, READY)) == (True, False)
     async with cluster.admin() as admin:
         await admin.alter_topic_configs("t", {}, delete=["follower.replication.throttled.replicas"])
-    await eventually(lambda: set(cluster.controller.state.image.partitions[TP].isr) == {1, 2})
+    await eventually(lambda: cluster.isr(TP) == {1, 2})
     async with asyncio.timeout(60):
         while not await says(cluster, 2, READY):
             await asyncio.sleep(0.05)
