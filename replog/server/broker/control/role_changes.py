@@ -199,6 +199,7 @@ class RoleChanges:
         gone, kept = list[LogLine](), list[LogLine]()
         async for tp, state in slices(placed.items()):
             self._coming.pop(tp, None)
+            self._replicas.try_again(tp)
             topic = self._topic(tp, coming)
             plan = plan_replica(self._broker_id, state, topic, self._present(tp))
             if plan in (ReplicaPlan.DELETE, ReplicaPlan.REPLACE):
@@ -256,6 +257,8 @@ class RoleChanges:
             if type(error) is not type(before.get(tp)):  # otherwise each try would say it again
                 refused.append({"partition": str(tp), "reason": error.message})
         log_each(log.error, "replica refused, to be tried again", refused)
+        for part in change.directories.values():
+            self._replicas.note_unmade({tp: new.topic_id for tp, new in part.new.items() if tp in change.failures})
 
     # -- commit
 

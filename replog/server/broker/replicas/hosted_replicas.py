@@ -1,6 +1,6 @@
 """Which replicas this broker hosts, which of them it leads or follows, and which have failed (§1.4)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar
@@ -67,11 +67,12 @@ class HostedReplicas:
         windows, window_ms = config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
         self.hosted: dict[TopicPartition, HostedPartition] = {}
         self.started = False  # the image is complete and roles are taken up, so requests are answered
-        self.unreachable: dict[TopicPartition, bytes] = {}  # replicas that a start could not load; topic ids
+        self.unreachable: dict[TopicPartition, bytes] = {}  # replicas that could not be loaded, or made; topic ids
         self.gone: set[TopicPartition] = set()  # failed replicas whose directories are gone
         self.failure_detector = FailureDetector(context.clock.monotonic_ms())
         self.sending = Throttles(config.leader_replication_throttled_rate, windows, window_ms)
         self.copying = Throttles(config.follower_replication_throttled_rate, windows, window_ms)
+        self._unmade: set[TopicPartition] = set()  # replicas of `unreachable` that could not be made
         self._offline: dict[TopicPartition, None] = {}  # files failed; some may have been deleted since
         self._image = context.image
         self._clock = context.clock
@@ -163,6 +164,16 @@ class HostedReplicas:
                 if topic is not None and (tp in logs.failed or (logs.offline and logs.topic_id(tp) is None)):
                     self.unreachable[tp] = topic.topic_id
 
+    def note_unmade(self, topic_ids: Mapping[TopicPartition, bytes]) -> None:
+        """Note replicas that could not be made. They are offline until they are tried again."""
+        self.unreachable |= topic_ids
+        self._unmade |= topic_ids.keys()
+
+    def try_again(self, tp: TopicPartition) -> None:
+        if tp in self._unmade:
+            self._unmade.remove(tp)
+            del self.unreachable[tp]
+
     def end_role(self, tp: TopicPartition) -> None:
         """End the role of a replica whose files failed, until it is opened again."""
         hosted = self.hosted.get(tp)
@@ -172,10 +183,10 @@ class HostedReplicas:
 
     def offline(self) -> Iterator[tuple[TopicPartition, bytes, bool]]:
         """Yields failed replicas that the cluster still counts on, with their topics' ids (CT-27), and True for those
-        that are gone and that it remembers."""
+        that are gone and that it remembers. One that cannot be made is told if another is in sync and may lead."""
         for tp, topic_id in self.lost():
             is_gone = tp in self.gone and self.is_remembered(tp)
-            if is_gone or self.is_counted_on(tp):
+            if is_gone or (self.is_counted_on(tp) and not (tp in self._unmade and self._is_alone_in_sync(tp))):
                 yield tp, topic_id, is_gone
 
     def offline_id(self, tp: TopicPartition) -> bytes | None:
@@ -195,6 +206,9 @@ class HostedReplicas:
         """Return True if this replica leads by the metadata, or may have to."""
         state = self._image.partitions.get(tp)
         return state is not None and self._broker_id in (state.leader, *state.isr, *state.elr)
+
+    def _is_alone_in_sync(self, tp: TopicPartition) -> bool:
+        return self._image.partitions[tp].isr == (self._broker_id,)
 
     def is_remembered(self, tp: TopicPartition) -> bool:
         """Return True if this replica had everything by the metadata, and may still have it."""

@@ -90,6 +90,24 @@ async def test_a_plain_file_in_the_place_of_a_coming_replica_keeps_that_one_unti
     assert (await cluster.produce(U, batch(b"x")))[0] is ErrorCode.NONE
 
 
+async def test_ct_27_a_replica_that_cannot_be_made_leads_no_more_if_another_is_in_sync_and_comes_back(cluster):
+    await cluster.start_brokers(1, 2)
+    both = [TopicPartition("u", partition) for partition in (0, 1)]
+    for tp in both:
+        (disk(cluster, 1) / tp.directory_name).write_text("a note")
+    await cluster.ask_for_topic("u", 2, 2, min_insync_replicas="1")
+    assert {cluster.controller.state.image.partitions[tp].replicas[0] for tp in both} == {1, 2}
+    for tp in both:
+        await eventually(lambda tp=tp: (cluster.leader(tp), cluster.isr(tp)) == (2, {2}))
+        assert cluster.brokers[1].replicas.leader(tp) is ErrorCode.KAFKA_STORAGE_ERROR
+        await cluster.led(tp)
+        assert (await cluster.produce(tp, batch(b"x")))[0] is ErrorCode.NONE
+        (disk(cluster, 1) / tp.directory_name).unlink()
+        await eventually(lambda tp=tp: cluster.isr(tp) == {1, 2})
+        assert cluster.log(1, tp).log_end_offset == 1
+    assert not cluster.brokers[1].replicas.unreachable
+
+
 async def test_a_replica_whose_file_is_denied_goes_offline_alone_and_comes_back(cluster):
     """The leader's: another one leads, and has it in sync again once the file is mended."""
     await cluster.begin(2, min_insync_replicas="1")
