@@ -17,7 +17,7 @@ import structlog
 
 from replog.command.output import harmless
 from replog.config.processes import ServerConfig
-from replog.errors import ErrorCode
+from replog.errors import ErrorCode, ReplogError
 
 LINES = 10  # the first of an event that happens to thousands of things: all lines would cost more than the event
 ROOM_BYTES = 4 << 20  # lines that wait
@@ -99,6 +99,22 @@ def log_each(tell: Callable[..., object], event: str, rows: Sequence[Mapping[str
         tell(event, **row)
     if len(rows) > LINES:
         tell(f"{event}: more of them", count=len(rows) - LINES)
+
+
+class Trouble:
+    """Logs what fails again and again: a line for each cause, and another if that comes back after `over`."""
+
+    def __init__(self) -> None:
+        self._cause: object = None
+
+    def log(self, tell: Callable[..., object], event: str, error: ReplogError) -> None:
+        cause = event, error.code  # the text may count down
+        if cause != self._cause:
+            tell(event, reason=str(error))
+        self._cause = cause
+
+    def over(self) -> None:
+        self._cause = None
 
 
 class LogLines(logging.Handler):

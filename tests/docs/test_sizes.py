@@ -35,7 +35,7 @@ LINES = {
     "replog/metadata": 881,
     "replog/purgatory": 136,
     "replog/rpc": 6_212,
-    "replog/server": 9_693,
+    "replog/server": 9_714,
     "replog/simulator": 8_757,
     "spark_jobs": 1_163,
     "spark_jobs/audit": 3_530,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_807
+TESTS = 68_825
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

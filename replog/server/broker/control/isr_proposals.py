@@ -17,7 +17,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.rpc.v1 import metadata_pb2
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
-from replog.server.logging import log_each
+from replog.server.logging import Trouble, log_each
 from replog.topic import TopicPartition
 
 log = structlog.get_logger()
@@ -35,6 +35,7 @@ class AlterPartitionSender:
     _known: NewestMetadata
     _timeout_s: float
     _backoff: Backoff
+    _trouble: Trouble = field(default_factory=Trouble)
     _queue: AlterPartitionQueue = field(default_factory=AlterPartitionQueue)
     _topic_ids: dict[TopicPartition, bytes] = field(default_factory=dict)  # when each was proposed: names may be reused
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -79,10 +80,11 @@ class AlterPartitionSender:
         try:
             response = await self._channel.call(methods.Controller["alter_partition"], request, self._timeout_s)
         except ReplogError as error:
-            log.info("AlterPartition failed, retrying", reason=str(error))
+            self._trouble.log(log.info, "AlterPartition failed, retrying", error)
             self._queue.on_failure()
             await asyncio.sleep(self._backoff.next_s())
             return
+        self._trouble.over()
         # A smaller ISR counts now. Otherwise an older copy of the metadata could elect a replica that left it (CT-24).
         await self._known.note(position_from_message(response.position))
         results = {TopicPartition(result.topic, result.partition): result for result in response.partitions}

@@ -24,6 +24,7 @@ from replog.server.broker.context import BrokerContext
 from replog.server.broker.control.newest_metadata import NewestMetadata
 from replog.server.broker.identity import Identity
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
+from replog.server.logging import Trouble
 
 log = structlog.get_logger()
 
@@ -84,6 +85,7 @@ class BrokerLifecycle:
     _replicas: HostedReplicas
     session_timeout_ms: int = 0
     _request: pb.RegisterBrokerRequest = field(default_factory=pb.RegisterBrokerRequest)
+    _trouble: Trouble = field(default_factory=Trouble)
     _is_lost: bool = False
     _refusals: int = 0  # how often in a row another process had the registration
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -132,8 +134,7 @@ class BrokerLifecycle:
                         retriable = error.retriable or error.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
                         if not retriable:
                             raise
-                        if last is None or error.code is not last.code:  # the text differs each time: it counts down
-                            log.warning("registration not accepted yet", reason=str(error))
+                        self._trouble.log(log.warning, "registration not accepted yet", error)
                         last = error
                         await asyncio.sleep(min(self._backoff.next_s(), REFUSED_S))
         except TimeoutError:
@@ -146,6 +147,7 @@ class BrokerLifecycle:
         self._request.known.CopyFrom(self._known.message)
         response = await self._channel.call(methods.Controller["register_broker"], self._request, 5.0)
         self._backoff.reset()
+        self._trouble.over()
         self._identity.broker_epoch = response.broker_epoch
         self.session_timeout_ms = response.session_timeout_ms
         if 0 < (most_ms := self.session_timeout_ms // HEARTBEATS_A_SESSION) < self.standing.interval_ms:
@@ -200,9 +202,10 @@ class BrokerLifecycle:
                 if self.standing.want_shutdown:
                     raise
                 return self._lose(str(error))
-            log.warning("heartbeat failed", reason=str(error))
+            self._trouble.log(log.warning, "heartbeat failed", error)
             return min(self._backoff.next_s(), interval_s)
         self._backoff.reset()
+        self._trouble.over()
         self._context.time.heard(question_ms, response.wall_ms)
         if response.is_fenced != self.standing.fenced:
             log.info("fenced" if response.is_fenced else "unfenced", broker_epoch=self._identity.broker_epoch)
@@ -235,7 +238,7 @@ class BrokerLifecycle:
             self._refusals = self._refusals + 1 if is_taken else 0
             if self._refusals == TAKEN_AFTER or self.standing.want_shutdown:
                 raise
-            log.warning("registration not taken back yet", reason=str(error))
+            self._trouble.log(log.warning, "registration not taken back yet", error)
             return REFUSED_S if is_taken else self._backoff.next_s()
         self._is_lost = False
         log.warning("registered again", broker=self._identity.broker_id, broker_epoch=self._identity.broker_epoch)

@@ -199,6 +199,24 @@ def test_ct_3_the_next_heartbeat_is_due_early_where_its_answer_lets_the_broker_g
     assert broker.fenced is is_fenced
 
 
+async def test_heartbeats_that_fail_are_told_once_for_each_cause(cluster, monkeypatch):
+    await cluster.start_broker(1)
+    full, late, none = ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE
+    to_come, heartbeat = [full, full, late, late, late, none, late, late, none], ActiveController.heartbeat
+
+    async def fails(self: ActiveController, request: Any) -> Any:
+        cause = to_come.pop(0) if to_come else none
+        if cause is not none:
+            raise cause.error(f"{len(to_come)} more")
+        return await heartbeat(self, request)
+
+    monkeypatch.setattr(ActiveController, "heartbeat", fails)
+    with capture_logs() as logs:
+        await eventually(lambda: not to_come)
+    reasons = [line["reason"].split(":")[0] for line in logs if line["event"] == "heartbeat failed"]
+    assert reasons == [full.name, late.name, late.name]
+
+
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 T0, T1, T2 = PARTITIONS
 
