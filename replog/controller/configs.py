@@ -59,7 +59,7 @@ def alter_topic_configs(
         raise ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.error(f"there is no topic {name}")
     source = f"topic {name}"
     configs = _altered(topic.configs, request, TopicConfig, source)
-    _check_unchangeable(topic_config(name, topic.configs), topic_config(name, configs), source)
+    _check_unchangeable(name, topic.configs, configs, source)
     check_room(image, name, configs)
     partitions = image.partitions_of(name)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
@@ -155,9 +155,11 @@ def _altered(configs: Mapping[str, str], request: ConfigChange, model: type[Sett
     return {key: value for key, value in configs.items() if key not in deleted} | new
 
 
-def _check_unchangeable(before: TopicConfig, after: TopicConfig, source: str) -> None:
-    """Raises INVALID_CONFIG if a setting changes that the files of every replica depend on."""
-    if before.compacted != after.compacted:
+def _check_unchangeable(topic: str, stored: Mapping[str, str], new: Mapping[str, str], source: str) -> None:
+    """Raises INVALID_CONFIG if a setting changes that the files of every replica depend on, unless it only counts as
+    compact because it cannot be read."""
+    before, after = topic_config(topic, stored), topic_config(topic, new)
+    if before.compacted != after.compacted and "cleanup.policy" not in TopicConfig.unreadable(stored):
         raise ErrorCode.INVALID_CONFIG.error(
             f"{source}: cleanup.policy={before.cleanup_policy} cannot become {after.cleanup_policy}: a topic is "
             "compacted for its whole life or never; create another one"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from replog.config.properties import MAX_BATCH_BYTES
-from replog.config.topic import TopicConfig
+from replog.config.topic import TopicConfig, topic_config
 from replog.controller import configs
 from replog.controller.broker_events import recovery_strategy
 from replog.controller.configs import ConfigChange
@@ -100,6 +100,14 @@ def test_what_a_later_release_stored_can_be_kept_altered_and_deleted(three, refu
     assert alter(three, delete=["later", "min.insync.replicas", "flush_ms"]).configs == {"min.insync.replicas": "2"}
     with refused(ErrorCode.INVALID_CONFIG, "later is not a setting here"):
         alter(three, delete=["later"])
+
+
+@pytest.mark.parametrize("change", [{"delete": ["cleanup.policy"]}, {"cleanup_policy": "delete"}])
+def test_a_policy_that_cannot_be_read_counts_as_compact_and_may_be_mended(three, change):
+    stored = {"cleanup.policy": "compcat", "min.insync.replicas": "2"}
+    three.do(Decision([Change("topic", "t", replace(three.image.topics["t"], configs=stored))], None))
+    assert alter(three, flush_ms="5").configs["cleanup.policy"] == "compcat"
+    assert topic_config("t", alter(three, **change).configs).cleanup_policy == "delete"
 
 
 @pytest.mark.parametrize(
