@@ -13,8 +13,10 @@ LAST_MS = 253_402_300_799_999  # the end of the year 9999: most libraries cannot
 MAX_TEXT_LENGTH = 300  # room for a topic's name and a partition's number
 
 
-def report_audit(image: MetadataImage, audit: StandingAudit) -> Decision[None]:
-    """Keeps the report, with the time of the last CONSISTENT one. Raises INVALID_REQUEST."""
+def report_audit(image: MetadataImage, audit: StandingAudit, wall_ms: int) -> Decision[None]:
+    """Keeps the report, as of `wall_ms` if the auditor's clock is ahead, with the time of the last CONSISTENT one.
+
+    Raises INVALID_REQUEST."""
     if audit.verdict not in VERDICTS:
         raise _invalid(f"verdict {audit.verdict[:40]!r} is none of {', '.join(VERDICTS)}")
     if not 0 < audit.at_ms <= LAST_MS:
@@ -27,9 +29,9 @@ def report_audit(image: MetadataImage, audit: StandingAudit) -> Decision[None]:
     texts = [audit.level, *audit.diverged, *(tp.topic for tp, _ in audit.verified)]
     if not all(len(text) <= MAX_TEXT_LENGTH and text.isprintable() for text in texts):
         raise _invalid(f"it names something in more than {MAX_TEXT_LENGTH} printable characters")
-    before = image.audit.consistent_at_ms if image.audit is not None else 0
-    consistent_at_ms = audit.at_ms if audit.verdict == "CONSISTENT" else before
-    return Decision([Change("audit", None, replace(audit, consistent_at_ms=consistent_at_ms))], None)
+    before, at_ms = image.audit.consistent_at_ms if image.audit is not None else 0, min(audit.at_ms, wall_ms)
+    consistent_at_ms = at_ms if audit.verdict == "CONSISTENT" else before
+    return Decision([Change("audit", None, replace(audit, at_ms=at_ms, consistent_at_ms=consistent_at_ms))], None)
 
 
 def _invalid(why: str) -> ReplogError:

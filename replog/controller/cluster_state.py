@@ -322,8 +322,8 @@ class ClusterState:
     def alter_client_quotas(self, user: str, change: configs.ConfigChange) -> Decision[configs.AlteredConfigs]:
         return configs.alter_client_quotas(self.image, user, change)
 
-    def report_audit(self, audit: StandingAudit) -> Decision[None]:
-        return audits.report_audit(self.image, audit)
+    def report_audit(self, audit: StandingAudit, wall_ms: int) -> Decision[None]:
+        return audits.report_audit(self.image, audit, wall_ms)
 
     def create_acls(self, wanted: Sequence[Acl]) -> Decision[acls.AlteredAcls]:
         self._check_authorizer()

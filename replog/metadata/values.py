@@ -97,7 +97,7 @@ class StandingAudit:
 
     verdict: str  # one of VERDICTS
     level: str
-    at_ms: int  # milliseconds since 1970, by the auditor's clock
+    at_ms: int  # milliseconds since 1970, by the auditor's clock, or the controller's if that is behind
     verified: tuple[tuple[TopicPartition, int], ...]  # below the offset all replicas were equal; sorted by name
     partitions: int  # so many were compared
     diverged: tuple[str, ...]  # partitions with a finding, by name; MAX_DIVERGED of them at most

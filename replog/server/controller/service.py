@@ -179,7 +179,7 @@ class ControllerService:
         return fitting(pb.DescribeClientQuotasResponse(quotas=shown), request.max_bytes)
 
     async def report_audit(self, request: metadata_pb2.AuditRecord) -> pb.ReportAuditResponse:
-        await self._decided(self._state.report_audit, audit_from_record(request))
+        await self._decided(self._state.report_audit, audit_from_record(request), self._controller.clock.wall_ms())
         return pb.ReportAuditResponse()
 
     async def describe_audit(self, _: pb.DescribeAuditRequest) -> pb.DescribeAuditResponse:

@@ -182,17 +182,20 @@ def test_ids_end_before_they_would_overflow(three, refused, left):
 
 
 EQUAL = StandingAudit("CONSISTENT", "deep", 5000, ((TopicPartition("t", 0), 70),), 1, (), 0)
+NOW_MS = 10_000
 DIVERGED = replace(EQUAL, verdict="DIVERGED", at_ms=6000, diverged=("t-0",), diverged_partitions=1)
 
 
 def test_the_last_report_counts_and_when_replicas_were_last_equal_is_kept(cluster):
     assert cluster.image.audit is None
-    cluster.do(cluster.state.report_audit(DIVERGED))
+    cluster.do(cluster.state.report_audit(DIVERGED, NOW_MS))
     assert cluster.image.audit == DIVERGED, "never equal so far"
-    cluster.do(cluster.state.report_audit(EQUAL))
+    cluster.do(cluster.state.report_audit(EQUAL, NOW_MS))
     assert cluster.image.audit == replace(EQUAL, consistent_at_ms=5000)
-    cluster.do(cluster.state.report_audit(DIVERGED))
+    cluster.do(cluster.state.report_audit(DIVERGED, NOW_MS))
     assert cluster.image.audit == replace(DIVERGED, consistent_at_ms=5000)
+    cluster.do(cluster.state.report_audit(replace(EQUAL, at_ms=NOW_MS + 1), NOW_MS))
+    assert cluster.image.audit == replace(EQUAL, at_ms=NOW_MS, consistent_at_ms=NOW_MS), "its age is not negative"
 
 
 @pytest.mark.parametrize(
@@ -211,4 +214,4 @@ def test_the_last_report_counts_and_when_replicas_were_last_equal_is_kept(cluste
 )
 def test_a_report_that_makes_no_sense_is_refused(cluster, refused, change, words):
     with refused(ErrorCode.INVALID_REQUEST, "the report of an audit is refused", words):
-        cluster.state.report_audit(replace(EQUAL, **change))
+        cluster.state.report_audit(replace(EQUAL, **change), NOW_MS)
