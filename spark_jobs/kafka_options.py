@@ -63,6 +63,10 @@ def refuse_unknown(who: str, given: Iterable[str], known: Iterable[str], idle: I
     """Raise INVALID_CONFIG for an unknown option, and suggest a known one, or one of `idle`, which have no effect."""
     from replog.config.settings import alike
 
+    if sasl := sorted(name for name in given if name.removeprefix("kafka.").startswith("sasl.")):
+        raise refused(
+            f"{who} has no SASL, so not {', '.join(sasl)}; use TLS: kafka.security.protocol=SSL and kafka.ssl.*"
+        )
     lower = {name.lower(): name for name in known}
     typos: list[str] = []
     others: list[str] = []

@@ -27,7 +27,7 @@ LINES = {
     "replog/common": 411,
     "replog/config": 732,
     "replog/console": 1_443,
-    "replog/controller": 2_526,
+    "replog/controller": 2_530,
     "replog/demo": 531,
     "replog/local_cluster": 1_293,
     "replog/log": 8_012,
@@ -37,13 +37,13 @@ LINES = {
     "replog/rpc": 6_212,
     "replog/server": 9_714,
     "replog/simulator": 8_757,
-    "spark_jobs": 1_163,
+    "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,
     "spark_jobs/records": 1_804,
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_825
+TESTS = 68_837
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 
