@@ -76,6 +76,16 @@ def test_a_reader_that_has_enough_ends_a_command_without_a_word(script):
         assert process.stderr.read() == b""
 
 
+def test_ctrl_c_during_the_imports_ends_the_command_without_a_traceback(tmp_path):
+    (tmp_path / "typer.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+    ended = subprocess.run(
+        [sys.executable, "-m", "replog.cli", "version"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+
+
 def test_commands_have_no_thread_that_ctrl_c_would_wait_for():
     """Those of asyncio's own executor are waited for: so is what holds them, such as a broker that is silent."""
     root = Path(replog.__file__).parent
