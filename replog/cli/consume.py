@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -106,6 +107,8 @@ async def _print_records(
     consumer: "Consumer", output: RecordFormat, fields: tuple[str, ...], most: int | None, timeout_ms: int | None
 ) -> None:
     """Print records until the limit, until none came for `timeout_ms`, or until cancelled."""
+    from replog.rpc.tasks import of_commands
+
     printed = 0
     try:
         while most is None or printed < most:
@@ -113,8 +116,7 @@ async def _print_records(
             if not records and timeout_ms is not None:
                 break
             records = records[: None if most is None else most - printed]
-            sys.stdout.buffer.write(b"".join(_line(record, output, fields) for record in records))
-            sys.stdout.buffer.flush()
+            await of_commands.do(partial(_write, b"".join(_line(record, output, fields) for record in records)))
             printed += len(records)
     except ReplogError as error:
         error.message = error.message.replace("; seek to", "; use --offset to")
@@ -122,6 +124,13 @@ async def _print_records(
     finally:
         if not isinstance(sys.exc_info()[1], BrokenPipeError):  # otherwise the count would look like a line of `head`
             note(f"{printed} records")
+
+
+def _write(data: bytes) -> None:
+    """Write past the buffer: Python would wait for its lock as it ends."""
+    stdout, rest = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer), memoryview(data)
+    while rest:
+        rest = rest[stdout.write(rest) :]  # a signal may cut it short
 
 
 def _line(record: "Record", output: RecordFormat, fields: tuple[str, ...]) -> bytes:

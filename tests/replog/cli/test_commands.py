@@ -6,7 +6,10 @@ import pty
 import signal
 import subprocess
 import sys
+from array import array
+from fcntl import F_GETPIPE_SZ, fcntl, ioctl
 from pathlib import Path
+from termios import FIONREAD
 
 import pytest
 
@@ -147,6 +150,20 @@ def test_consume_follows_the_log_until_interrupted(cluster, done):
         _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert errors == "2 records\n"
+
+
+def test_consume_ends_at_the_first_ctrl_c_though_nobody_reads_what_it_prints(cluster, done):
+    """asyncio only has its loop end, which waited for the pipe."""
+    done("topic create --topic unread --partitions 1")
+    done("produce --topic unread", stdin="a line\n" * 100_000)
+    command = [sys.executable, "-m", "replog.cli", "consume", "--topic", "unread", "--from-beginning"]
+    with subprocess.Popen([*command, "--bootstrap-server", cluster.bootstrap], stdout=subprocess.PIPE) as process:
+        full = array("i", [0])
+        until(
+            lambda: not ioctl(process.stdout, FIONREAD, full) and full[0] == fcntl(process.stdout, F_GETPIPE_SZ), "full"
+        )
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
 
 
 @pytest.mark.plaintext("`cluster up` makes a cluster without certificates")
