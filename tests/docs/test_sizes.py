@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_765,
     "replog/cli": 3_712,
-    "replog/client": 4_916,
+    "replog/client": 4_933,
     "replog/command": 515,
     "replog/common": 411,
     "replog/config": 732,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_864
+TESTS = 68_866
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

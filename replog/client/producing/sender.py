@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from replog.client.lifetime import LONG_S
 from replog.client.metadata import Leader, Metadata
 from replog.client.producing.accumulator import Accumulator, PartitionQueue, ProducerBatch
 from replog.client.producing.deliveries import DeliveryFailed
@@ -54,6 +55,7 @@ class Sender:
         self._stale = asyncio.Event()  # the metadata should be refreshed
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = False
+        self._reported = False  # the log says already that records wait
         self.accumulator: Accumulator  # the producer sets it: each needs the other
 
     def start(self) -> None:
@@ -277,6 +279,25 @@ class Sender:
                     self._stale.set()
             for queue in self.accumulator.busy():
                 self._expire(queue, now)
+            self._report_long_waits(now)
+
+    def _report_long_waits(self, now: float) -> None:
+        """Log what a batch waits for, once until none waits for long: every look would say the same."""
+        was_reported, self._reported = self._reported, False
+        for queue in self.accumulator.busy():
+            batches = queue.flying or queue.batches
+            if batches and now - batches[0].created > LONG_S and (why := self._obstacle(queue, batches[0])):
+                if not was_reported:
+                    logger.warning("%s: records wait, %g s at most%s", queue.partition, self.delivery_timeout_s, why)
+                self._reported = True
+                break
+
+    def _obstacle(self, queue: PartitionQueue, batch: ProducerBatch) -> str:
+        """Return why the batch is not delivered yet, as far as it is known."""
+        why = f"; last error: {batch.last_error}" if batch.last_error else ""
+        if queue.partition.topic in self.metadata.view.topics and self.metadata.view.leader(queue.partition) is None:
+            why = f"; it has no leader: none of its replicas that are in sync is up{why}"
+        return why
 
     def _expire(self, queue: PartitionQueue, now: float) -> None:
         """Give up every batch past its deadline. Those in flight keep their place until their answer comes."""
@@ -285,11 +306,7 @@ class Sender:
             for batch in batches:
                 if now - batch.created < self.delivery_timeout_s:
                     break
-                message = f"not delivered in {self.delivery_timeout_s:g} s"
-                is_known = queue.partition.topic in self.metadata.view.topics
-                if is_known and self.metadata.view.leader(queue.partition) is None:
-                    message += "; it has no leader: none of its replicas that are in sync is up"
-                message += f"; last error: {batch.last_error}" if batch.last_error else ""
+                message = f"not delivered in {self.delivery_timeout_s:g} s{self._obstacle(queue, batch)}"
                 self._fail(queue, batch, ErrorCode.REQUEST_TIMED_OUT, message, batches is queue.flying)
         if queue.retrying and waiting is not None and waiting.outcome.settled:
             self._retrying[queue][0].cancel()  # otherwise the next batch would wait for the backoff of this one

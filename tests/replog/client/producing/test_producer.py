@@ -71,14 +71,16 @@ async def test_a_record_that_stays_undelivered_fails_at_its_deadline_with_the_re
     assert counts["record-retry-total"] >= 1
 
 
-async def test_a_record_for_a_partition_without_a_leader_fails_with_that_reason(cluster):
+async def test_a_record_for_a_partition_without_a_leader_fails_with_that_reason_which_is_logged_before(cluster, caplog):
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=1)
     await cluster.crash_broker(cluster.leader(TP))
     await eventually(lambda: cluster.leader(TP) == -1)
-    async with Producer(bootstrap(cluster), delivery_timeout_ms=2500) as producer:
-        with pytest.raises(DeliveryFailed, match=r"not delivered in 2\.5 s; it has no leader"):
+    async with Producer(bootstrap(cluster), delivery_timeout_ms=3000) as producer:
+        with pytest.raises(DeliveryFailed, match=r"not delivered in 3 s; it has no leader"):
             await (await producer.send("t", b"x"))
+    waits = [line.partition("; last error")[0] for line in caplog.messages if "records wait" in line]
+    assert waits == ["t-0: records wait, 3 s at most; it has no leader: none of its replicas that are in sync is up"]
 
 
 async def test_a_cluster_that_is_away_fails_the_record_as_possibly_appended(cluster, one_broker):
