@@ -5,7 +5,6 @@ that was cut off is repeated from where it began, so nothing is verified twice a
 """
 
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from replog.client import SyncAdmin
+from replog.command.output import note
 from replog.errors import ReplogError
 from replog.metadata.values import MAX_DIVERGED, StandingAudit
 from replog.rpc.limits import MAX_VERIFIED
@@ -226,7 +226,7 @@ class Reporter:
                 admin.report_audit(audit)
         except ReplogError as error:
             if error.message != self._trouble:
-                print(f"the verdict is not reported to {self._bootstrap}: {error}", file=sys.stderr)
+                note(f"the verdict is not reported to {self._bootstrap}: {error}")
             self._trouble = error.message
             return
         self._last, self._at_s, self._trouble = news, now_s, ""

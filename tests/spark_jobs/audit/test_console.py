@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.audit.console import Console, Tasks
+from spark_jobs.audit.findings import DIVERGED
+from spark_jobs.audit.report import finding_record
+from spark_jobs.audit.text import print_explanation, print_findings
 from tests.spark_jobs.audit import samples
 
 
@@ -53,6 +56,21 @@ def test_a_narrow_terminal_gets_fewer_columns_and_a_margin(columns, wide, monkey
     assert re.search(r"^flights-3 +1 +lagging", told, re.MULTILINE)
     assert [line for line in told.splitlines() if len(line) > columns] == []
     assert ("\n        alone\n" in told) != wide, "what is folded keeps its margin"
+
+
+def test_words_from_disks_are_escaped_before_a_terminal(capsys):
+    """Who names a file could otherwise write over a line."""
+    result = samples.sample(hostile="half \udcff mirrored \u202etxt.exe \x1b[31m new\rline [red]")
+    Console().table(result, None)
+    found = {"number": 1, **finding_record(result.findings[0])}
+    print_findings({"verdict": DIVERGED}, [found])
+    note = {"replica": 1, "fields": None, "note": found["why"]}
+    print_explanation({**found, "meaning": "", "headers": [note], "bytes": [], "indexes": [], "epochs": []}, 9)
+    told = capsys.readouterr()
+    for text in (told.err, told.out):
+        assert r"is alonehalf \udcff mirrored \u202etxt.exe \x1b[31m new\rline [red]" in text
+        assert text.replace("\n", "").replace("\N{NARROW NO-BREAK SPACE}", "").isprintable()
+    assert r"replica 1: replicas 1 and 3 agree, replica 2 is alonehalf \udcff" in told.out, "a note, too"
 
 
 def test_it_is_shown_how_many_of_sparks_tasks_are_done(spark, tmp_path):

@@ -160,6 +160,12 @@ async def test_bad_records_are_refused_before_they_are_sent(one_broker):
         assert (await (await producer.send("t", b"good"))).offset == 0
 
 
+async def test_a_record_larger_than_the_buffer_is_refused_by_the_name_of_that_setting(one_broker):
+    async with Producer(one_broker, buffer_memory=20_000) as producer:
+        with pytest.raises(ReplogError, match=r"MESSAGE_TOO_LARGE: .* more than buffer_memory=20000; raise that"):
+            await producer.send("t", b"x" * 20_000)
+
+
 async def test_a_full_buffer_holds_the_sender_back_until_records_are_delivered(one_broker):
     async with Producer(one_broker, buffer_memory=20_000) as producer:
         deliveries = await producer.send_many("t", [b"x" * 1000] * 500)
@@ -169,7 +175,8 @@ async def test_a_full_buffer_holds_the_sender_back_until_records_are_delivered(o
 
 async def test_many_values_are_sent_up_to_the_first_that_is_too_large(one_broker):
     async with Producer(one_broker, max_request_bytes=10_000, linger_ms=60_000) as producer:
-        with pytest.raises(ReplogError, match=r"a record for 't' takes up to 10082 bytes") as refused:
+        words = r"a record for 't' takes up to 10082 bytes, .*, more than max_request_bytes=10000; raise that"
+        with pytest.raises(ReplogError, match=words) as refused:
             await producer.send_many("t", [b"x" * 1000] * 25 + [b"x" * 10_000, b"never sent"])
         assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
         following = await producer.send("t", b"next")
