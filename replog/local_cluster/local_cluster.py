@@ -35,11 +35,11 @@ from replog.local_cluster.processes import (
     ProcessId,
     ProcessState,
     end,
-    loading,
     send_signal,
     spawn,
     state_of,
     terminate,
+    told,
     wait_until_stopped,
     why_ended,
 )
@@ -362,14 +362,13 @@ class LocalCluster:
                 tls = self._settings.etcd_tls(member) if member.kind == ETCD else self.tls
                 if probe.is_serving(member.address, tls):
                     waiting.remove(member)
-            return ", ".join(f"{member.name} ({member.address}{loading(self.log_file(member))})" for member in waiting)
+            return ", ".join(f"{member.name} ({member.address}{told(self.log_file(member))})" for member in waiting)
 
         wait(missing, f"not serving in time (logs: {self.directory}/*/*.log)")
 
     def _wait_until_unfenced(self, state: ClusterFile, wait: Wait) -> None:
         """Wait until every running broker knows that every running broker is unfenced."""
         running = state.running
-        wanted = {broker.node_id for broker in running}
 
         def missing() -> str:
             self._check_any_alive(state.controllers)
@@ -377,8 +376,9 @@ class LocalCluster:
                 self._check_alive(broker)
                 metadata = probe.metadata_of(broker.address, without_topics=True, tls=self.tls)
                 known = {other.broker_id for other in metadata.brokers if not other.fenced} if metadata else set()
-                if wanted - known:
-                    return f"{broker.name} does not see {', '.join(f'broker-{i}' for i in sorted(wanted - known))}"
+                if unseen := [other for other in running if other.node_id not in known]:
+                    why = "".join(dict.fromkeys(told(self.log_file(each)) for each in (broker, *unseen)))
+                    return f"{broker.name} does not see {', '.join(other.name for other in unseen)}{why}"
             return ""
 
         wait(missing, f"not unfenced in time (logs: {self.directory}/*/*.log)")

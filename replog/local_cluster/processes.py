@@ -16,9 +16,14 @@ from pathlib import Path
 POLL_S = 0.02
 KILL_TIMEOUT_S = 10.0
 LOG_TAIL_LINES, LOG_TAIL_BYTES = 12, 16 << 10
-_LOADING = re.compile(r'"progress": "([^"]*)", "event": "loading logs"')
+_STARTED = '"event": "metrics"'  # the first line of a process; those before are of an earlier one
+# It finds the progress of a broker that loads its logs, and the reason in a warning or an error.
+_TOLD = re.compile(
+    r'"(?:progress|reason)": "((?:[^"\\]|\\.)*)".*"event": "(?:loading logs"|.*"level": "(?:warning|error)")'
+)
 _ENDED = "error: "
-_OF_LOG = re.compile(r"[{(]|\d{4}-\d\d-\d\dT")  # a line of JSON or for people, or a remark of `log_tail`
+# A line of JSON or for people, a remark of `log_tail`, or the end of a stack, which SIGQUIT prints.
+_OF_LOG = re.compile(r'[{(<.]|File "|\d{4}-\d\d-\d\dT')
 
 
 class ProcessState(Enum):
@@ -125,10 +130,10 @@ def log_tail(path: Path) -> str:
     return "\n".join("  " + line for line in lines[-LOG_TAIL_LINES:]) or "  (it is empty)"
 
 
-def loading(path: Path) -> str:
-    """Return the progress of a broker that loads its logs, if it logs any."""
-    told = _LOADING.findall(log_tail(path))
-    return f", {told[-1]}" if told else ""
+def told(path: Path) -> str:
+    """Return what a process that starts has said last of its progress, or of what it waits for."""
+    said = _TOLD.findall(log_tail(path).rpartition(_STARTED)[2])
+    return f", {said[-1]}" if said else ""
 
 
 def last_words(path: Path) -> str:

@@ -29,7 +29,7 @@ LINES = {
     "replog/console": 1_443,
     "replog/controller": 2_530,
     "replog/demo": 531,
-    "replog/local_cluster": 1_293,
+    "replog/local_cluster": 1_298,
     "replog/log": 8_012,
     "replog/log_tools": 2_171,
     "replog/metadata": 881,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_891
+TESTS = 68_914
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -15,6 +15,7 @@ from replog.local_cluster.processes import (
     spawn,
     state_of,
     terminate,
+    told,
     wait_until_stopped,
     why_ended,
 )
@@ -112,6 +113,7 @@ LINE = '{"reason": "a word", "event": "broker failed", "level": "error", "timest
         ([LINE], "without a word"),
         (["2026-11-28T15:57:00.1Z [info     ] closing logs   count=1"], "without a word"),
         ([], "without a word"),
+        ([LINE, "Current thread 0x7f (most recent call first):", '  File "/x.py", line 8 in run'], "without a word"),
     ],
 )
 def test_a_process_that_ended_is_told_in_its_last_words_and_not_by_lines_of_its_log(tmp_path, lines, told):
@@ -119,3 +121,24 @@ def test_a_process_that_ended_is_told_in_its_last_words_and_not_by_lines_of_its_
     path.write_text("\n".join(lines))
     assert why_ended(path).startswith(told)
     assert why_ended(path).endswith(f" (log: {path})")
+
+
+METRICS = '{"address": "h:1", "event": "metrics", "level": "info"}'
+LOADING = '{"progress": "recovering t-0", "event": "loading logs", "level": "info"}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([METRICS, LOADING], ", recovering t-0"),
+        ([METRICS, LOADING, LINE, '{"state": "recovery", "event": "broker state", "level": "info"}'], ", a word"),
+        ([METRICS, r'{"reason": "no \"room\"", "remedy": "x", "event": "y", "level": "warning"}'], r", no \"room\""),
+        ([LINE, METRICS], ""),
+        ([METRICS, LINE.replace("error", "info")], ""),
+    ],
+    ids=["loads", "waits", "quoted", "an earlier process", "no warning"],
+)
+def test_a_process_that_starts_is_told_by_its_progress_or_by_what_it_waits_for(tmp_path, lines, said):
+    path = tmp_path / "broker.log"
+    path.write_text("\n".join(lines))
+    assert told(path) == said
