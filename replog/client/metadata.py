@@ -20,6 +20,7 @@ from replog.config.topic import topic_config
 from replog.errors import DENIALS, ErrorCode, ReplogError
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.methods import Log, Method
+from replog.rpc.names import unless_unknown
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Channel, Transport
 from replog.rpc.v1 import log_pb2
@@ -259,9 +260,8 @@ class Metadata:
         lasting = [error for error in failures.values() if not error.retriable]
         if len(lasting) == len(failures):
             raise lasting[0]
-        raise ErrorCode.NETWORK_EXCEPTION.error(
-            f"no broker answers; is the cluster up and the address right? ({_reasons(failures)})"
-        )
+        asked = unless_unknown("is the cluster up and the address right", failures.values())
+        raise ErrorCode.NETWORK_EXCEPTION.error(f"no broker answers{asked} ({_reasons(failures)})")
 
     def report(self, error: ReplogError) -> None:
         """Log why there is no metadata, once until there is some again: every try would say the same."""

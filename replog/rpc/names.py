@@ -12,12 +12,14 @@ from ipaddress import ip_address
 from typing import Any
 
 from replog.config.listeners import Listener, parse_address
+from replog.errors import ReplogError
 from replog.rpc.tasks import Daemons
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 4  # further look-ups wait
 ANSWER_S = 10.0
+UNKNOWN = "its name does not resolve"
 
 _asking = Daemons(AT_ONCE)
 
@@ -31,6 +33,11 @@ async def look_up(host: str, port: int, flags: int = 0) -> list[tuple[Any, ...]]
     except ValueError:
         return await _asking.do(ask)
     return ask()  # an address leads to itself, without a wait
+
+
+def unless_unknown(question: str, errors: Iterable[ReplogError]) -> str:
+    """Return the question that ends a sentence, or nothing if no host's name resolved: it is answered then."""
+    return "" if all(UNKNOWN in error.message for error in errors) else f"; {question}?"
 
 
 async def warn_of_unknown(listeners: Iterable[Listener]) -> None:

@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_765,
     "replog/cli": 3_712,
-    "replog/client": 4_933,
+    "replog/client": 4_935,
     "replog/command": 515,
     "replog/common": 411,
     "replog/config": 732,
@@ -34,7 +34,7 @@ LINES = {
     "replog/log_tools": 2_171,
     "replog/metadata": 881,
     "replog/purgatory": 136,
-    "replog/rpc": 6_212,
+    "replog/rpc": 6_220,
     "replog/server": 9_714,
     "replog/simulator": 8_757,
     "spark_jobs": 1_167,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_914
+TESTS = 68_924
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

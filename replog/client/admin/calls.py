@@ -11,6 +11,7 @@ from replog.common.backoff import Backoff
 from replog.config.properties import MAX_INT
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import Method
+from replog.rpc.names import unless_unknown
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.transport import Transport
 from replog.rpc.transports import PathLike, client_transport
@@ -136,7 +137,8 @@ class Calls:
         except ReplogError as error:
             if error.code is not ErrorCode.NETWORK_EXCEPTION:
                 raise
-            raise ReplogError(error.code, f"{who} does not answer; is it running? ({error.message})") from None
+            asked = unless_unknown("is it running", [error])
+            raise ReplogError(error.code, f"{who} does not answer{asked} ({error.message})") from None
 
     async def _retry(self, call: Callable[[], Awaitable[T]], not_retried: ErrorCode | None = None) -> T:
         """Repeat a call until the deadline, then raise the last error."""

@@ -176,6 +176,16 @@ async def test_of_many_brokers_that_are_away_some_are_named():
     assert away.value.message.endswith(f"({named})")
 
 
+@pytest.mark.parametrize("to_controller", [False, True])
+async def test_whether_one_runs_whose_name_does_not_resolve_is_not_asked(to_controller):
+    async with Admin("no-such.invalid:1", timeout_ms=400, to_controller=to_controller) as admin:
+        with pytest.raises(
+            ReplogError, match=r"no-such\.invalid:1 cannot be reached: its name does not resolve"
+        ) as told:
+            await admin.delete_topic("t")
+    assert "?" not in told.value.message
+
+
 async def test_a_controllers_address_in_place_of_a_brokers_is_named_at_once(cluster):
     async with Admin(cluster.controller_address) as admin:
         with pytest.raises(ReplogError, match="wrong server, such as a controller where a broker is wanted") as wrong:

@@ -17,7 +17,7 @@ from replog.rpc.http2.shells.client_connection import ClientConnection
 from replog.rpc.http2.shells.message_stream import MessageStream
 from replog.rpc.http2.shells.reads import Reads
 from replog.rpc.methods import Method
-from replog.rpc.names import look_up
+from replog.rpc.names import UNKNOWN, look_up
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.tls import Tls
 from replog.rpc.transport import always
@@ -226,6 +226,7 @@ class H2Channel:
                 self._refused = error.message
             else:
                 words = os.strerror(error.errno) if isinstance(error, ConnectionError) and error.errno else str(error)
+                words = f"{UNKNOWN} ({error.strerror})" if isinstance(error, socket.gaierror) else words
                 why = f"no answer within {CONNECT_S:g} s" if isinstance(error, TimeoutError) else words
                 self._refused = f"{self.address} cannot be reached: {why}"
             raise ErrorCode.NETWORK_EXCEPTION.error(self._refused) from None

@@ -43,6 +43,7 @@ class MetadataWatch:
     _apply: Callable[[Sequence[MetadataRecord], bool], Awaitable[None]]
     _backoff: Backoff
     _on_heard: Callable[[], None] = lambda: None
+    _lost: str = ""  # why the last stream ended
     _refusal: str = ""  # why the controller's metadata are not a continuation of this broker's
     _heard: Position = NOTHING  # everything up to here has come; some of it may not be applied yet
     _gathered: dict[str, MetadataRecord] = field(default_factory=dict)  # records of a change that is not complete yet
@@ -65,7 +66,6 @@ class MetadataWatch:
             group.create_task(self._apply_whole())
 
     async def _listen(self) -> None:
-        reported = ""
         while True:
             try:
                 await self._follow()
@@ -73,9 +73,9 @@ class MetadataWatch:
             except ReplogError as error:
                 reason = str(error)
                 self._note_refusal(error)
-            tell = log.info if reason == reported else log.warning
+            tell = log.info if reason == self._lost else log.warning
             tell("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
-            reported = reason
+            self._lost = reason
             await asyncio.sleep(self._backoff.next_s())
 
     def _note_refusal(self, error: ReplogError) -> None:
@@ -187,7 +187,7 @@ class MetadataWatch:
                     continue
                 raise ErrorCode.REQUEST_TIMED_OUT.error(
                     f"no metadata up to version {version} from the controller at {self._channel.address} "
-                    f"within {timeout_s:g} s; is it running?"
+                    f"within {timeout_s:g} s: {self._lost or 'no answer'}"
                 ) from None
             return
 
