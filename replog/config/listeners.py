@@ -14,6 +14,7 @@ MAX_ADDRESS_LENGTH = 261  # a 255-character host, a colon, a port
 PROTOCOLS = ("PLAINTEXT", "SSL")
 NAME = re.compile(r"[A-Z0-9_-]{1,64}")
 _HOST = re.compile(r"(?=.{1,254}:)([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?:")  # or IPv4
+_OF_MANY = re.compile(r"(22[4-9]|23\d)\.[\d.]+$|255\.255\.255\.255$|\[ff")
 _ZERO_ALIKE = re.compile(r"\b0x(?=0)|:ffff(?=:[0:.]+]$)")  # zero may be 0x0, or mapped into IPv6
 
 
@@ -80,10 +81,10 @@ def _listener(name: str, bind: str, public: str, known: dict[str, str], default:
 
 def check_reachable(bind: str, public: str) -> None:
     """Raises ValueError for an address that nobody can connect to."""
-    if not public and is_every_interface(bind):
+    if not public and nobody_reaches(bind):
         raise ValueError(f"listeners={bind} is no address that others can connect to; set advertised.listeners too")
-    if public and is_every_interface(public):
-        raise ValueError(f"advertised.listeners={public} is each host's own address; name this host as others know it")
+    if public and nobody_reaches(public):
+        raise ValueError(f"advertised.listeners={public} is not one host's address; name this host as others know it")
 
 
 def parse_address(value: str) -> tuple[str, int]:
@@ -117,6 +118,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def is_every_interface(address: str) -> bool:
-    """Return True if the host is 0.0.0.0 or [::], in any spelling: one may bind to it, but never connect to it."""
-    return not _ZERO_ALIKE.sub("", parse_address(address)[0].lower()).strip("[]0.:")
+def nobody_reaches(address: str) -> bool:
+    """Return True if nobody can connect to it: 0.0.0.0 or [::], in any spelling, a multicast or broadcast address."""
+    host = parse_address(address)[0].lower()
+    return not _ZERO_ALIKE.sub("", host).strip("[]0.:") or bool(_OF_MANY.match(host))

@@ -25,7 +25,7 @@ LINES = {
     "replog/client": 4_935,
     "replog/command": 515,
     "replog/common": 411,
-    "replog/config": 732,
+    "replog/config": 734,
     "replog/console": 1_443,
     "replog/controller": 2_530,
     "replog/demo": 531,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_924
+TESTS = 68_928
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

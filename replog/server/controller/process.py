@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine
 
-from replog.config.listeners import is_every_interface
+from replog.config.listeners import nobody_reaches
 from replog.config.processes import ControllerConfig
 from replog.errors import ErrorCode
 from replog.rpc.peer import Role
@@ -42,7 +42,7 @@ def controller_server(
     prefix = config.metadata_etcd_prefix
     etcd = EtcdClient(to_etcd or transport_to_etcd(config), config.metadata_etcd_endpoints.split(","))
     address = config.advertised_listeners or config.listeners
-    if is_every_interface(address):  # only when it starts: `format` and `backup` may have the file without an address
+    if nobody_reaches(address):  # only when it starts: `format` and `backup` may have the file without an address
         raise ErrorCode.INVALID_CONFIG.error(
             f"listeners={address} is no address that brokers can connect to; set advertised.listeners too"
         )
