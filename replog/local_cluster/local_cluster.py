@@ -259,7 +259,7 @@ class LocalCluster:
     def _plan(self) -> ClusterFile:
         """Return and save the cluster as it shall be: with all wanted brokers, and free ports for stopped members."""
         state = ClusterFile.load(self.directory)
-        count = self._wanted or (len(state.brokers) if state else 3)
+        count = (len(state.brokers) if state else 3) if self._wanted is None else self._wanted
         if not 1 <= count <= MAX_BROKERS:
             raise _refused(f"brokers={count}: choose from 1 to {MAX_BROKERS}")
         if state is not None and count < len(state.brokers):
@@ -283,7 +283,7 @@ class LocalCluster:
 
     def _new_state(self) -> ClusterFile:
         """Return a new cluster without brokers. Its certificates, and a store on SQLite, are made here."""
-        count = self._controllers or 1
+        count = 1 if self._controllers is None else self._controllers
         if not 1 <= count <= MAX_CONTROLLERS:
             raise _refused(f"controllers={count}: choose from 1 to {MAX_CONTROLLERS}")
         state = ClusterFile.new(count, etcds.ETCDS if count > 1 else 0)

@@ -136,6 +136,12 @@ def test_a_directory_that_settings_cannot_name_is_refused_before_anything_is_mad
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("none", ["brokers", "controllers"])
+def test_a_cluster_of_none_is_refused(tmp_path, none):
+    with pytest.raises(ReplogError, match=f"{none}=0: choose from 1 to"):
+        LocalCluster(tmp_path, **{none: 0}).up()
+
+
 def test_a_start_that_is_ended_stops_what_it_has_started(tmp_path):
     command = [sys.executable, "-m", "replog.cli", "cluster", "up", "--brokers", "1", "--directory", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as starting:
