@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_934
+TESTS = 68_931
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

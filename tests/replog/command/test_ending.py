@@ -78,11 +78,8 @@ def test_a_reader_that_has_enough_ends_a_command_without_a_word(script):
 
 def test_ctrl_c_during_the_imports_ends_the_command_without_a_traceback(tmp_path):
     (tmp_path / "typer.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
-    ended = subprocess.run(
-        [sys.executable, "-m", "replog.cli", "version"],
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-    )
+    command, environment = [sys.executable, "-m", "replog.cli", "version"], os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(command, env=environment, capture_output=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
 
 
