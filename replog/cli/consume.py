@@ -1,6 +1,7 @@
 """`replog consume`: records in, lines of text or of JSON out."""
 
 import json
+import select
 import sys
 from collections.abc import Collection
 from functools import partial
@@ -122,7 +123,8 @@ async def _print_records(
         error.message = error.message.replace("; seek to", "; use --offset to")
         raise
     finally:
-        if not isinstance(sys.exc_info()[1], BrokenPipeError):  # otherwise the count would look like a line of `head`
+        is_gone = isinstance(sys.exc_info()[1], BrokenPipeError)  # the count would look like a line of `head`
+        if not is_gone and select.select((), (2,), (), 0)[1]:  # it would wait for the same full pipe with `2>&1`
             note(f"{printed} records")
 
 

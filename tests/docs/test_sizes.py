@@ -21,7 +21,7 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_765,
-    "replog/cli": 3_712,
+    "replog/cli": 3_714,
     "replog/client": 4_935,
     "replog/command": 515,
     "replog/common": 411,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_931
+TESTS = 68_930
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

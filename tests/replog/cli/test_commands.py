@@ -157,11 +157,10 @@ def test_consume_ends_at_the_first_ctrl_c_though_nobody_reads_what_it_prints(clu
     done("topic create --topic unread --partitions 1")
     done("produce --topic unread", stdin="a line\n" * 100_000)
     command = [sys.executable, "-m", "replog.cli", "consume", "--topic", "unread", "--from-beginning"]
-    with subprocess.Popen([*command, "--bootstrap-server", cluster.bootstrap], stdout=subprocess.PIPE) as process:
-        full = array("i", [0])
-        until(
-            lambda: not ioctl(process.stdout, FIONREAD, full) and full[0] == fcntl(process.stdout, F_GETPIPE_SZ), "full"
-        )
+    command += ["--bootstrap-server", cluster.bootstrap]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        size, held = fcntl(process.stdout, F_GETPIPE_SZ), array("i", [0])
+        until(lambda: not ioctl(process.stdout, FIONREAD, held) and held[0] == size, "full")
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
 
