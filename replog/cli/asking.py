@@ -186,6 +186,8 @@ def how_far(replica: "ReplicaLogEnd") -> str:
         return f"{who}: is offline, its files have failed; see the broker's log"
     if replica.end_offset is None:
         return f"{who}: has not said how far it goes"
+    if replica.is_missing:
+        return f"{who}: does not find it; if a disk is not mounted, stop this broker, mount it, and start it again"
     if replica.last_epoch == -1:
         return f"{who}: has no records"
     return f"{who}: up to offset {replica.end_offset}, last leader epoch {replica.last_epoch}"
@@ -202,6 +204,8 @@ def at_stake(log_ends: "LogEnds") -> str:
 
 def _lost(replica: "ReplicaLogEnd", chosen: "ReplicaLogEnd") -> str:
     """Say which records `replica` has and `chosen` has not; "" if none."""
+    if replica.is_missing:
+        return f"what may be on a disk of broker {replica.broker_id} that is not there"
     if replica.end_offset is None or chosen.end_offset is None:
         return f"what only broker {replica.broker_id} has"
     if (replica.last_epoch, replica.end_offset) <= (chosen.last_epoch, chosen.end_offset):

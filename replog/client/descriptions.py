@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from replog.config.topic import topic_config
 from replog.errors import ErrorCode, ReplogError
-from replog.metadata.values import PartitionState, out_of_sync
+from replog.metadata.values import MISSING, PartitionState, out_of_sync
 from replog.topic import TopicPartition
 
 BrokerStatus = Literal["active", "cordoned", "stopping", "fenced"]
@@ -107,10 +107,15 @@ class ReplicaLogEnd(NamedTuple):
 
     broker_id: int
     is_live: bool  # it may lead now
-    last_epoch: int | None  # -1: it has no records; None: not known
+    last_epoch: int | None  # -1: it has no records; -2: it is not on its broker's disks; None: not known
     end_offset: int | None
     had_everything: bool = False  # it was complete until it stopped uncleanly
     is_offline: bool = False  # its files have failed
+
+    @property
+    def is_missing(self) -> bool:
+        """True if its broker does not find it: perhaps a disk is not mounted."""
+        return self.last_epoch == MISSING
 
 
 class LogEnds(NamedTuple):

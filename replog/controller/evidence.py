@@ -14,14 +14,14 @@ from replog.controller.elections import Election, Situation, Strategy, elect
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
-from replog.metadata.values import NO_LEADER, BrokerRegistration, PartitionState
+from replog.metadata.values import MISSING, NO_LEADER, BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
 
 
 class LogEnd(NamedTuple):
     """The end of a log. The greater one has more of what was committed last: epochs count before offsets."""
 
-    last_epoch: int  # the newest that it knows; -1: it has no records
+    last_epoch: int  # the newest that it knows; -1: it has no records; MISSING: it is not on the broker's disks
     end_offset: int
 
 
@@ -147,8 +147,9 @@ def leader_by_evidence(
 ) -> int:
     """Return the leader if no replica known to be complete can lead; NO_LEADER: wait (CT-30, CT-31).
 
-    BALANCED waits until all `awaited` replicas have answered, or one that is in sync or eligible comes. AGGRESSIVE
-    waits so for `patience_ms` from the first answer on."""
+    BALANCED waits until all `awaited` replicas have answered, or one that is in sync or eligible comes; and until so
+    few of them are missing that others have what was committed. AGGRESSIVE waits so for `patience_ms` from the first
+    answer on."""
     aggressive = situation.strategy is Strategy.AGGRESSIVE
     certain = bool(state.isr or state.elr)
     if situation.strategy is Strategy.NONE or (certain and not aggressive):
@@ -160,7 +161,10 @@ def leader_by_evidence(
     if leader == NO_LEADER or answers.since_ms is None:
         return NO_LEADER
     best = furthest(state, answers.log_ends)
-    if answers.log_ends.keys() >= awaited(state, situation) and live[leader] == answers.log_ends[best]:
+    needed = awaited(state, situation)
+    may_be_lost = max(_enough(state, situation) - 1, live[leader].last_epoch >= 0)  # one, if any has records
+    is_known = answers.log_ends.keys() >= needed and len(emptied(state, answers) & needed) <= may_be_lost
+    if is_known and live[leader] == answers.log_ends[best]:
         return leader
     return leader if aggressive and now_ms - answers.since_ms >= patience_ms else NO_LEADER
 
@@ -168,10 +172,23 @@ def leader_by_evidence(
 def awaited(state: PartitionState, situation: Situation) -> Set[int]:
     """Return the replicas whose answers are enough: one of them may have lost a committed record (ISR-16), but not
     all. They are those that had everything, or all replicas if too few of those are left."""
-    settled = [r for r in state.replicas if r not in state.adding]  # one that is added may never have had a record
-    enough = min(situation.min_insync_replicas, len(settled))  # PR-2
     had_all = state.last_known_elr
-    return frozenset(had_all if not state.elr and not state.isr and len(had_all) >= enough else state.replicas)
+    is_enough = not state.elr and not state.isr and len(had_all) >= _enough(state, situation)
+    return frozenset(had_all if is_enough else state.replicas)
+
+
+def emptied(state: PartitionState, answers: Answers) -> Set[int]:
+    """Return the replicas that may have had records and have none: if one is missing, an empty one that never had
+    everything may have been, too, and begun to copy from a leader that has gone since."""
+    epochs = {r: end.last_epoch for r, end in answers.log_ends.items() if r not in state.adding}
+    empty = {r for r, epoch in epochs.items() if epoch < 0} - {*state.last_known_elr}
+    return empty if MISSING in epochs.values() else set()
+
+
+def _enough(state: PartitionState, situation: Situation) -> int:
+    """Return how many replicas have a committed record at least (PR-2)."""
+    settled = [r for r in state.replicas if r not in state.adding]  # one that is added may never have had a record
+    return min(situation.min_insync_replicas, len(settled))
 
 
 def leader_on_request(state: PartitionState, situation: Situation, answers: Answers) -> int:

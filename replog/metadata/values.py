@@ -9,6 +9,7 @@ from replog.topic import TopicPartition
 
 NO_LEADER = -1
 NO_BROKER_EPOCH = -1
+MISSING = -2  # stands for the last epoch of a replica that is not on its disks (CT-30)
 INCARNATION_ID_SIZE = 16
 NONCE_SIZE = 16
 VERDICTS = ("CONSISTENT", "DIVERGED", "INCONCLUSIVE")

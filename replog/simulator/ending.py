@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from replog.client.admin import Admin
+from replog.client.descriptions import ElectionType
 from replog.errors import ReplogError
 from replog.log.files.names import LOG_SUFFIX
 from replog.log.formats.batch import iterate_batches
@@ -21,6 +23,7 @@ from replog.topic import TopicPartition, parse_directory_name
 
 QUIESCENCE_S = 180.0  # virtual time; far more than a cluster needs, even with a throttle of 2,000 bytes a second
 STOP_S = 40.0
+DISKS_S = 60.0  # the time that an administrator waits for disks
 POLL_S = 0.1
 
 
@@ -33,7 +36,9 @@ class Ending:
         self._workload = workload
 
     async def quiescence(self, when: str) -> None:
-        """INV-21: the cluster comes to rest within `QUIESCENCE_S`."""
+        """INV-21: the cluster comes to rest within `QUIESCENCE_S`; an administrator elects where a disk is lost."""
+        if not await until(lambda: not self._unsettled(), DISKS_S, POLL_S):
+            await self._workload.administer_once("elect leaders uncleanly", _elect_without_disks)
         if not await until(lambda: not self._unsettled(), QUIESCENCE_S, POLL_S):
             reasons = "\n    ".join(self._unsettled())
             raise Violation("INV-21", f"{when} the cluster is not at rest within {QUIESCENCE_S:g} s:\n    {reasons}")
@@ -134,6 +139,12 @@ class Ending:
                         f"{tp}: the latest of {key!r} is {by_directory[first].get(key)} for {first.parts[-3]}, and "
                         f"{by_directory[other].get(key)} for {other.parts[-3]}",
                     )
+
+
+async def _elect_without_disks(admin: Admin) -> object:
+    known = await admin.describe_log_ends()
+    waiting = [tp for tp, ends in known.items() if any(replica.is_missing for replica in ends.replicas)]
+    return waiting and await admin.elect_leaders(ElectionType.UNCLEAN, waiting)
 
 
 def _bytes_from(files: list[Path], start: int) -> bytes:

@@ -65,6 +65,7 @@ class FaultKind(StrEnum):
     WIPE_DISK = "replace a disk by an empty one"
     FLIP_BIT = "flip a bit of a log"
     ALL_DOWN_ONE_EMPTY = "take all brokers down, and let one come back empty"
+    NO_DISK_MOUNTED = "start all brokers without their disks, and mount these one after the other"
 
     BREAK_UNDER_PROPOSAL = "break the connection that a proposal takes"
     REPEAT_LATE = "repeat requests to the controller late"
@@ -112,7 +113,8 @@ SEVERAL_CONTROLLERS = _from("CUT_FROM_ETCD", to="OTHER_CONTROLLER")
 STORES = _from("OLDER_STORE", to="LOSE_STORE")  # not with WIPE_DISK: an empty disk takes any store
 # rare or strange: only profiles that name them have them
 CONTRIVED = (
-    f"{STRAGGLERS} {SEVERAL_CONTROLLERS} {STORES} LEAD_ALONE WRONG_CLOCK NO_DESCRIPTORS DENIED ALL_DOWN_ONE_EMPTY"
+    f"{STRAGGLERS} {SEVERAL_CONTROLLERS} {STORES} LEAD_ALONE WRONG_CLOCK NO_DESCRIPTORS DENIED ALL_DOWN_ONE_EMPTY "
+    "NO_DISK_MOUNTED"
 )
 ANYTHING = " ".join(name for name in FaultKind.__members__ if name not in CONTRIVED.split())
 
@@ -196,7 +198,7 @@ PROFILES: dict[str, Profile] = {
             "elections",
             "all brokers go down, and some of them come back with less than others, or with nothing",
             _at(6.0, "ALL_DOWN_ONE_EMPTY KILL_LEADERS ISOLATE_FROM_BROKERS")
-            | _at(3.0, "KILL SLOW_FOLLOWER WIPE_DISK KILL_CONTROLLER"),
+            | _at(3.0, "KILL SLOW_FOLLOWER WIPE_DISK KILL_CONTROLLER NO_DISK_MOUNTED"),
         ),
         Profile(
             "power",

@@ -1,6 +1,7 @@
 """A simulated host: its process is started, dies, and is started again; its directory stays."""
 
 import asyncio
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -121,11 +122,24 @@ class Member(ABC):
 class BrokerMember(Member):
     def __init__(self, kernel: Kernel, config: BrokerConfig, clock: ProcessClock) -> None:
         super().__init__(kernel, f"broker-{config.node_id}", clock)
-        self.disks: tuple[Path, ...] = config.log_dirs
         self.broker_id = config.node_id
         self.config = config
         self.broker: Broker | None = None
+        self.disks_away = False
         self.disk_trouble = False  # True: its disk has given it a reason to stop
+
+    @property
+    def disks(self) -> tuple[Path, ...]:
+        own = self.config.log_dirs
+        return tuple(disk.with_name(f"beneath-{disk.name}") for disk in own) if self.disks_away else own
+
+    def mount(self, *, disks: bool) -> None:
+        """Kill it; its next start finds its disks, or empty directories beneath."""
+        self.kill()
+        if self.disks_away:
+            for disk in self.disks:
+                shutil.rmtree(disk, ignore_errors=True)
+        self.disks_away = not disks
 
     def replica(self, tp: TopicPartition) -> Path:
         """Return the only directory that holds the partition's log; raise Violation unless there is exactly one."""
@@ -147,7 +161,8 @@ class BrokerMember(Member):
     async def _run(self) -> None:
         kernel = self.kernel
         rng = kernel.stream(f"{self.name} itself")
-        self.broker = broker = Broker(self.config, kernel.transport(), self.clock, rng, SimulatedCleaning())
+        config = self.config.model_copy(update={"log_dirs": self.disks})
+        self.broker = broker = Broker(config, kernel.transport(), self.clock, rng, SimulatedCleaning())
         await serve_broker(broker, lambda: None, self._told_to_stop)
         if broker.failed:
             await broker.wait()  # raises the cause

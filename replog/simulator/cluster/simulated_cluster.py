@@ -259,6 +259,8 @@ class SimulatedCluster:
         for member in self.members.values():
             self.kernel.disk.heal(member.name)
             self.kernel.disk.spare(member.process)
+            if member.disks_away:
+                member.mount(disks=True)
             member.held = False
         for host in self.everyone():
             host.resume()

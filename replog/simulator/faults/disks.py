@@ -103,12 +103,41 @@ async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
     await asyncio.sleep(n.rng.random())
     await down(victim)  # if it has not stopped yet
     replicas = sorted(path for disk in victim.disks for path in disk.glob("*-*") if path.is_dir())
-    for path in [n.rng.choice(replicas)] if replicas and n.rng.random() < 0.3 else victim.disks:
-        shutil.rmtree(path, ignore_errors=True)
+    lost = [n.rng.choice(replicas)] if replicas and n.rng.random() < 0.3 else victim.disks
+    if n.cluster.budget.may_harm(victim.broker_id):  # the harm that was charged may be undone by now
+        n.cluster.harm(victim)
+        for path in lost:
+            shutil.rmtree(path, ignore_errors=True)
     n.rng.shuffle(members)
     for member in members:
         await asyncio.sleep(n.rng.choice((0.0, 0.5, 1.5)) * n.rng.random())
         n.cluster.release(member)
+
+
+@fault(FaultKind.NO_DISK_MOUNTED)
+async def no_disk_mounted(n: Nemesis, kind: FaultKind) -> None:
+    """All brokers start on empty directories, some of them twice, and stop; then one after the other has its disks. The
+    last one is no loss, if it never comes: the others must have everything (CT-30)."""
+    if n.cluster.plan.acknowledged_by_one:
+        raise NotNow
+    last = _expendable(n)
+    n.begin(kind, last=last.name)
+    members = [member for member in n.cluster.members.values() if member is not last]
+    n.rng.shuffle(members)
+    members.append(last)
+    for member in members:
+        await down(member)
+    for member in members:
+        member.mount(disks=False)
+        n.cluster.release(member)
+    await n.for_a_while()
+    n.running_broker().kill()
+    await n.for_a_while()
+    for member in members:
+        await down(member)
+        member.mount(disks=True)
+        n.cluster.release(member)
+        await n.for_a_while()
 
 
 @fault(FaultKind.FLIP_BIT)

@@ -55,9 +55,32 @@ isr ∅ leader none | elect | 11 has 4:200 12 has 5:100 13 has 5:99 | isr 12 lea
 isr ∅ leader none adding 11 | elect | 11 has 5:9 12 has 5:9 13 has 5:8 |
   isr 12 leader 12 epoch 6 p 10 adding 11 recovering
 
-CT-30: an empty replica leads if all are empty: the topic never had a record, or nobody has them any more
+CT-30: an empty replica leads if all are empty: the topic never had a record
 isr ∅ leader none | elect | 11 has -1:0 12 has -1:0 13 has -1:0 | isr 11 leader 11 epoch 6 p 10 recovering
 " | elect | 11 has -1:0 12 has -1:0 | same
+
+CT-30: as many missing replicas as had each committed record may be all that had it: disks that are not mounted
+isr ∅ leader none | elect | 11 has -2:0 12 has -2:0 13 has -2:0 | same
+" | elect | 11 has -2:0 12 has -2:0 13 has 5:9 | same
+" | elect | 11 has -2:0 12 has 5:8 13 has 5:9 | isr 13 leader 13 epoch 6 p 10 recovering
+" | elect | min 3, 11 has -2:0 12 has -2:0 13 has 5:9 | isr 13 leader 13 epoch 6 p 10 recovering
+" | elect | AGGRESSIVE, 11 has -2:0 12 has -2:0 13 has -2:0 | same
+" | elect | AGGRESSIVE, waited, 11 has -2:0 12 has -2:0 13 has -2:0 | isr 11 leader 11 epoch 6 p 10 recovering
+" | elect unclean | 11 has -2:0 12 has -2:0 13 has -1:0 | isr 13 leader 13 epoch 6 p 10 recovering
+" | elect unclean | 11 has -2:0 12 has -2:0 13 has -2:0 | isr 11 leader 11 epoch 6 p 10 recovering
+
+CT-30: where one is missing, one that is empty may be a copy that was begun
+isr ∅ leader none | elect | 11 has -2:0 12 has -1:0 13 has -1:0 | same
+" | elect | 11 has -2:0 12 has -1:0 13 has 5:9 | same
+isr ∅ leader none had-all 12 13 | elect | 11 has -2:0 12 has -1:0 13 has -1:0 | isr 12 leader 12 epoch 6 p 10 recovering
+
+CT-30: where one in sync is enough, one missing replica counts as empty if another has records
+isr ∅ leader none | elect | min 1, 11 has -2:0 12 has -1:0 13 has -1:0 | same
+" | elect | min 1, 11 has -2:0 12 has -2:0 13 has 5:9 | same
+" | elect | min 1, 11 has -2:0 12 has 4:0 13 has 5:9 | isr 13 leader 13 epoch 6 p 10 recovering
+replicas 11 isr ∅ leader none | elect | 11 has -2:0 | same
+replicas 11 12 isr ∅ leader none adding 12 | elect | 11 has 5:9 12 has -2:0 |
+  replicas 11 12 isr 11 leader 11 epoch 6 p 10 adding 12 recovering
 
 CT-30: who has gone again after its answer is waited for, unless somebody has as much
 isr ∅ leader none | elect | active 11 12, 11 has 5:9 12 has 5:8 13 has 5:10 | same

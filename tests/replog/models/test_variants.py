@@ -42,6 +42,7 @@ WHY_NOT = {
         "leader-misses-isr-changes stale-brokers-are-heard"
     ),
     "one replica loses something, and another one that had everything has it still": "remembered-whatever-they-lost",
+    "no more than one disk is lost": "missing-counts-as-empty",
     "no partition moves": "reassigned-replica-stays-in-isr",
     "no topic is deleted": "missed-deletion-unnoticed",
     "no setting changes": "stored-settings-must-be-known",

@@ -14,7 +14,7 @@ from replog.errors import ErrorCode, ReplogError
 from replog.log.directories.identity import CleanStop
 from replog.metadata.image import MetadataImage
 from replog.metadata.records import endpoint_messages
-from replog.metadata.values import NO_BROKER_EPOCH, NO_LEADER
+from replog.metadata.values import MISSING, NO_BROKER_EPOCH, NO_LEADER
 from replog.release import Release
 from replog.rpc import methods
 from replog.rpc.limits import MAX_OFFLINE_PER_REQUEST
@@ -289,6 +289,8 @@ class LogEnds:
             report = pb.ReplicaLogEnd(partition=tp.partition, leader_epoch=epoch)
             if (topic_id := self._replicas.offline_id(tp)) is not None:
                 report.topic_id, report.is_offline = topic_id, True
+            elif tp in self._replicas.missing:
+                report.topic_id, report.last_epoch = self._image.topics[tp.topic].topic_id, MISSING
             elif hosted is None or hosted.follower is None or hosted.leader_epoch != epoch:
                 continue  # its role is not up to date: it may still take records from a leader
             else:

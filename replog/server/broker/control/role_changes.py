@@ -200,6 +200,7 @@ class RoleChanges:
         async for tp, state in slices(placed.items()):
             self._coming.pop(tp, None)
             self._replicas.try_again(tp)
+            self._replicas.missing.discard(tp)
             topic = self._topic(tp, coming)
             plan = plan_replica(self._broker_id, state, topic, self._present(tp))
             if plan in (ReplicaPlan.DELETE, ReplicaPlan.REPLACE):
@@ -210,7 +211,9 @@ class RoleChanges:
                 continue
             assert state is not None
             assert topic is not None
-            if plan is ReplicaPlan.LEAD:
+            if state.leader == NO_LEADER:  # the next start would take it for one that never had a record (CT-30)
+                self._replicas.missing.add(tp)
+            elif plan is ReplicaPlan.LEAD:
                 self._fetchers.stop(tp)  # otherwise a follower append could come after the epoch's start (§2.3 step 3)
                 self._logs.plan_leadership(tp, state.leader_epoch, change)
             elif created == most:
@@ -310,6 +313,7 @@ class RoleChanges:
             is_offline = tp in self._replicas.unreachable or (loaded is not None and loaded.failure is not None)
             is_here = tp not in self._refused and tp not in self._coming and not is_offline
             is_here &= tp.topic in self._image.topics  # a damaged store may have lost it
+            is_here &= tp not in self._replicas.missing
             if state is None or self._broker_id not in state.replicas or not is_here:
                 continue
             epoch = hosted.leader_epoch if hosted is not None else 0

@@ -69,6 +69,7 @@ class HostedReplicas:
         self.started = False  # the image is complete and roles are taken up, so requests are answered
         self.unreachable: dict[TopicPartition, bytes] = {}  # replicas that could not be loaded, or made; topic ids
         self.gone: set[TopicPartition] = set()  # failed replicas whose directories are gone
+        self.missing: set[TopicPartition] = set()  # not on the disks, and not made while nobody leads (CT-30)
         self.failure_detector = FailureDetector(context.clock.monotonic_ms())
         self.sending = Throttles(config.leader_replication_throttled_rate, windows, window_ms)
         self.copying = Throttles(config.follower_replication_throttled_rate, windows, window_ms)

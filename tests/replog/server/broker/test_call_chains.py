@@ -111,6 +111,7 @@ replicas.hosted            housekeeping inspection_service lifecycle log_cleaner
 replicas.started           broker log_service
 replicas.unreachable       metrics role_changes
 replicas.gone              reopening role_changes
+replicas.missing           lifecycle role_changes
 replicas.failure_detector  broker housekeeping log_service produce replica_manager replica_service
 replicas.copying           broker
 sessions.watching          metrics

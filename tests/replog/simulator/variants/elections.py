@@ -201,6 +201,11 @@ VARIANTS = [
         "elections",
         (replog.controller.evidence, "awaited", lambda state, situation: frozenset()),
     ),
+    Variant(
+        "missing-counts-as-empty",
+        "elections",
+        (replog.controller.evidence, "emptied", lambda state, answers: frozenset()),
+    ),
     Variant("remembered-whatever-they-lost", "crashes", (replog.controller.evidence, "furthest", _remembered)),
     Variant("longest-whatever-its-epoch", "elections", (replog.controller.evidence, "furthest", _longest)),
     Variant("nobody-resigns", "serving", (ReplicaManager, "resign_where_unheard", lambda self: False)),

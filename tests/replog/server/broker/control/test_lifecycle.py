@@ -15,6 +15,7 @@ from replog.controller.evidence import LogEnd
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.ports import free_port
 from replog.local_cluster.probe import is_serving
+from replog.metadata.values import MISSING
 from replog.rpc import methods
 from replog.rpc.serving import READY
 from replog.rpc.transports import H2Transport
@@ -241,11 +242,11 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
         return state.log_ends(tp).replicas[state.image.partitions[tp].replicas.index(1)]
 
     await eventually(lambda: all(said(tp)[2] is not None for tp in PARTITIONS), what=lambda: [*map(said, PARTITIONS)])
-    epochs = [broker.manager.replicas.hosted[tp].log.epochs.latest_epoch for tp in PARTITIONS]
-    assert epochs[0] is None
+    assert T0 not in broker.manager.replicas.hosted, "the next start would find it, empty"
+    epoch = broker.manager.replicas.hosted[T1].log.epochs.latest_epoch
     assert [said(tp) for tp in PARTITIONS] == [
-        (1, True, LogEnd(-1, 0)),
-        (1, True, LogEnd(epochs[1], 1)),
+        (1, True, LogEnd(MISSING, 0)),
+        (1, True, LogEnd(epoch, 1)),
         (1, True, LogEnd(-1, 0)),
     ]
     for most, pages in ((2, [2, 1]), (1, [1, 1, 1])):
@@ -259,7 +260,7 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
         known = (await admin.describe_log_ends([T0]))[T0]
         assert known.strategy == "BALANCED"
         assert {replica.broker_id: replica for replica in known.replicas} == {
-            1: ReplicaLogEnd(1, True, -1, 0),
+            1: ReplicaLogEnd(1, True, MISSING, 0),
             2: ReplicaLogEnd(2, False, None, None),
         }
         await cluster.start_broker(2)
@@ -268,6 +269,34 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
         assert await admin.describe_log_ends() == {}
     await cluster.led(T0)
     await eventually(lambda: cluster.log(1, T0).log_end_offset == 1, what=lambda: cluster.log(1, T0))
+
+
+async def test_ct_30_nobody_leads_while_no_disk_has_the_partition(cluster):
+    """However often its brokers start. One whose disk is mounted again leads, and nothing is lost."""
+    await cluster.begin(2)
+    assert (await cluster.produce(T0, batch(b"x")))[0] is ErrorCode.NONE
+    aside = cluster.directory / "aside"
+    for broker in (2, 1):
+        await cluster.crash_broker(broker)
+        await eventually(lambda gone=broker: cluster.controller.state.image.brokers[gone].fenced)
+    (cluster.directory / "broker-2" / "t-0").rename(aside)
+    shutil.rmtree(cluster.directory / "broker-1" / "t-0")
+    for _ in range(2):
+        for broker in (1, 2):
+            await cluster.start_broker(broker)
+        async with cluster.admin() as admin:
+            known = (await admin.describe_log_ends([T0]))[T0]
+        assert [replica.is_missing for replica in known.replicas] == [True, True], known
+        await asyncio.sleep(2)  # twice unclean.leader.election.interval.ms
+        assert cluster.leader(T0) == -1
+        for broker in (1, 2):
+            await cluster.stop_broker(broker)
+    aside.rename(cluster.directory / "broker-2" / "t-0")
+    for broker in (1, 2):
+        await cluster.start_broker(broker)
+    await cluster.led(T0)
+    assert cluster.leader(T0) == 2
+    await eventually(lambda: cluster.log(1, T0).log_end_offset == 1)
 
 
 OTHER = b"o" * 16
