@@ -33,16 +33,7 @@ from benchmarks.harness import (
     table,
 )
 from benchmarks.peers.kafka import KafkaPeer
-from benchmarks.peers.peer import (
-    BROKERS,
-    CONTROLLER,
-    FAILED,
-    CannotRun,
-    DescribedPartition,
-    broker_name,
-    in_sync,
-    load,
-)
+from benchmarks.peers.peer import BROKERS, CONTROLLER, FAILED, CannotRun, DescribedPartition, broker_name, in_sync, load
 from benchmarks.peers.replog import ReplogPeer
 from replog.errors import ReplogError
 from replog.topic import MAX_PARTITIONS

@@ -18,14 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 from leader.delayed_fetch import AwaitedBytes, Reader, available_bytes, is_enough
 from replog.errors import ErrorCode
-from replog.log.fetch import (
-    FetchAnswer,
-    FetchPartition,
-    Reading,
-    SessionRequest,
-    SessionRow,
-    answer_of,
-)
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionRow, answer_of
 from replog.log.files.cold import NOTHING, ByteRange, ColdRead
 from replog.log.offsets import Isolation, OffsetMetadata
 from replog.topic import TopicPartition

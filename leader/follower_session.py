@@ -12,15 +12,7 @@ from leader.follower_state import FetchContext
 from leader.partition_leader import PartitionLeader
 from replog.common.quota import ReplicationQuota
 from replog.errors import ErrorCode
-from replog.log.fetch import (
-    FetchAnswer,
-    FetchPartition,
-    Reading,
-    SessionRequest,
-    SessionRow,
-    Shared,
-    answer_of,
-)
+from replog.log.fetch import FetchAnswer, FetchPartition, Reading, SessionRequest, SessionRow, Shared, answer_of
 from replog.topic import TopicPartition
 
 MAX_FOLLOWER_LOOKS = 50  # each look takes 10 to 80 us, and may be an append on the follower

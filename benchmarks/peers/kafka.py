@@ -10,15 +10,7 @@ from pathlib import Path
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import for_code
 
-from benchmarks.peers.peer import (
-    BROKERS,
-    CONTROLLER,
-    CannotRun,
-    ClusterPeer,
-    DescribedPartition,
-    Settings,
-    broker_name,
-)
+from benchmarks.peers.peer import BROKERS, CONTROLLER, CannotRun, ClusterPeer, DescribedPartition, Settings, broker_name
 from replog.local_cluster.ports import HOST, free_port
 from tests.interop.cluster import admin_of
 from tests.interop.kafka import Kafka as Programs

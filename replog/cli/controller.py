@@ -53,8 +53,7 @@ def format_store(
     config: ConfigFile = None,
     override: Overrides = None,
     cluster_id: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="A new cluster's id; else its certificate's, or a random one."),
+        str | None, typer.Option(metavar="ID", help="A new cluster's id; else its certificate's, or a random one.")
     ] = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Leave a store that is there as it is, and exit with 0.")

@@ -40,10 +40,7 @@ def dump(
 
 @app.command()
 def verify(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR", help="Log directories, or partition directories."),
-    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR", help="Log directories, or partition directories.")],
     deep: Deep = False,
     compacted: Annotated[
         bool,

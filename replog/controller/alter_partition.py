@@ -91,10 +91,7 @@ def alter_partition(
 
 
 def refusal(
-    state: PartitionState,
-    proposal: Proposal,
-    brokers: Mapping[int, BrokerRegistration],
-    since: Mapping[int, int],
+    state: PartitionState, proposal: Proposal, brokers: Mapping[int, BrokerRegistration], since: Mapping[int, int]
 ) -> ErrorCode:
     """Return the error of the first row of §6.4 that refuses the proposal, or NONE. The caller checks row 1. `since`
     has the version of each broker's record.

@@ -14,14 +14,7 @@ from functools import partial
 from typing import ClassVar
 
 from replog.log.durable import DurableLog
-from replog.log.errors import (
-    NO_ROOM,
-    CorruptIndex,
-    CorruptRecord,
-    LogStorageError,
-    OffsetOutOfRange,
-    RetriableLogError,
-)
+from replog.log.errors import NO_ROOM, CorruptIndex, CorruptRecord, LogStorageError, OffsetOutOfRange, RetriableLogError
 from replog.log.files.cold import NOTHING, WaitingFor
 from replog.log.formats.batch import CONTROL, BatchHeader
 from replog.log.formats.control_batch import EndTransactionMarker, end_transaction_marker, marker_or_none

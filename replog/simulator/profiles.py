@@ -201,9 +201,7 @@ PROFILES: dict[str, Profile] = {
             | _at(3.0, "KILL SLOW_FOLLOWER WIPE_DISK KILL_CONTROLLER NO_DISK_MOUNTED"),
         ),
         Profile(
-            "power",
-            "power losses and kills",
-            _at(8.0, "POWER_LOSS") | _at(3.0, "KILL KILL_AT_FILE_OPERATION RESTART"),
+            "power", "power losses and kills", _at(8.0, "POWER_LOSS") | _at(3.0, "KILL KILL_AT_FILE_OPERATION RESTART")
         ),
         Profile(
             "directories",

@@ -64,9 +64,7 @@ class Topics(Calls):
         `assignment` has the brokers of each new one. A request whose answer is lost is sent again; INVALID_PARTITIONS
         is then a success if there are `total`. Raises that error unless there will be more than there are."""
         request = controller_pb2.CreatePartitionsRequest(
-            topic=validate_topic_name(topic),
-            total_count=whole("total", total),
-            **placed(assignment, validate_only),
+            topic=validate_topic_name(topic), total_count=whole("total", total), **placed(assignment, validate_only)
         )
 
         async def count() -> int:

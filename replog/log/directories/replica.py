@@ -5,12 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from replog.config.topic import TopicConfig
-from replog.log.directories.partition_metadata import (
-    PARTITION_METADATA,
-    DamagedTopicId,
-    read_topic_id,
-    write_topic_id,
-)
+from replog.log.directories.partition_metadata import PARTITION_METADATA, DamagedTopicId, read_topic_id, write_topic_id
 from replog.log.errors import LogStorageError, storage_errors
 from replog.log.files.opening import has_records
 from replog.log.log import Log

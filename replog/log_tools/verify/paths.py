@@ -39,13 +39,7 @@ from replog.log_tools.verify.names import (
     segment_bases,
     snapshot_files,
 )
-from replog.log_tools.verify.segment import (
-    EpochsVerified,
-    Options,
-    PartitionProgress,
-    VerifiedTotals,
-    check_segment,
-)
+from replog.log_tools.verify.segment import EpochsVerified, Options, PartitionProgress, VerifiedTotals, check_segment
 from replog.log_tools.verify.transactions import Producers
 from replog.topic import TopicPartition, parse_directory_name
 

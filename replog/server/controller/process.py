@@ -30,11 +30,7 @@ def main(config: ControllerConfig, read: Callable[[], ControllerConfig], started
 
 
 def controller_server(
-    config: ControllerConfig,
-    transport: Transport,
-    clock: Clock,
-    rng: random.Random,
-    to_etcd: Transport | None = None,
+    config: ControllerConfig, transport: Transport, clock: Clock, rng: random.Random, to_etcd: Transport | None = None
 ) -> ControllerServer:
     """Make a server on the store of its settings. Raises KAFKA_STORAGE_ERROR if a file cannot be used."""
     if config.metadata_store == "sqlite":
