@@ -35,7 +35,7 @@ LINES = {
     "replog/metadata": 882,
     "replog/purgatory": 136,
     "replog/rpc": 6_220,
-    "replog/server": 9_717,
+    "replog/server": 9_720,
     "replog/simulator": 8_814,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_989
+TESTS = 68_992
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -150,8 +150,10 @@ class ActiveController:
         heard = self.state.heartbeat(request, self.clock.monotonic_ms())
         answer = heard.answer
         if heard.changes:
-            wants = "wants to stop" if request.want_shutdown else "asks to be fenced" if request.want_fence else "is up"
-            why = f"broker {request.sender.broker_id} {wants}"
+            sender = self.state.image.brokers[request.sender.broker_id]
+            wants = "is up" if sender.fenced else "has replicas that failed"
+            wants = "wants to stop" if request.want_shutdown else "asks to be fenced" if request.want_fence else wants
+            why = f"broker {sender.broker_id} {wants}"
             answer = await self.decide(lambda now_ms: self.state.heartbeat(request, now_ms), why)
         if answer.should_shutdown:
             self.state.sessions.end(request.sender.broker_id)  # otherwise its successor would wait for its end

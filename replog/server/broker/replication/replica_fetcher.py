@@ -77,6 +77,7 @@ class ReplicaFetcher:
 
     def remove(self, tp: TopicPartition) -> None:
         """Ignore what arrives for `tp` from now on."""
+        self._noted.pop(tp, None)
         if self.session.remove(tp):
             self.go()
 

@@ -172,6 +172,9 @@ async def test_why_a_partition_changed_is_told(running):
             ("broker 2 asked", 2, 2, [1, 2]),
             ("preferred election, asked for by User:ANONYMOUS", 2, 1, [1, 2]),
         ]
+        topic_id = r.controller.state.image.topics["t"].topic_id
+        await r.heartbeat(1, offline=[pb.OfflineReplica(topic="t", topic_id=topic_id, partition=0)])
+        assert (await changes(r))[-1] == ("broker 1 has replicas that failed", 1, 2, [2])
         version = r.controller.state.image.version
         assert await changes(r, after=version - 1) == [(await changes(r))[-1]]
         await r.service.delete_topic(pb.DeleteTopicRequest(topic="t"))
