@@ -59,7 +59,7 @@ def test_an_empty_disk_waits_for_the_others_and_all_records_are_there(cluster, r
     bootstrap = ["--bootstrap-server", cluster.state.brokers[0].address]
     unclean = replog("partition", "elect", "--topic", "t", "--election-type", "unclean", *bootstrap)
     for words in (
-        "broker 1: has no records",
+        "broker 1: does not find it; if a disk is not mounted",
         f"broker 2: up to offset {RECORDS}",
         "broker 3, not alive: has not said how far it goes",
         "broker 2 would be elected",
