@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 464
-TESTS = 68_992
+TESTS = 68_993
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -25,7 +25,7 @@ from replog.server.controller.active_controller import ActiveController
 from tests.replog.simulator.variants import Variant
 
 _refusal = replog.controller.alter_partition.refusal
-_restart = replog.controller.registration.restart
+_restart = replog.controller.broker_events.restart
 _lead = RoleChanges._lead
 
 
@@ -139,7 +139,7 @@ async def _announce_then_store(self: ActiveController, wanted: Iterable[Any], _w
     version = self.state.image.version
     changes = [change for change in numbered(wanted, version) if change is not None]
     records = [record_of(change) for change in changes]
-    self.state.apply(Batch(self.state.image, changes), self._clock.monotonic_ms())
+    self.state.apply(Batch(self.state.image, changes), self.clock.monotonic_ms())
     self.records.put([published(record) for record in records])
     self._watchers.wake()
     try:

@@ -18,7 +18,7 @@ from replog.metadata.values import PartitionState
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from tests.replog.simulator.variants import Variant
 
-_candidate = leader.partition_leader.high_watermark_candidate
+_candidate: Any = leader.isr.high_watermark_candidate
 _become_leader = PartitionLeader.become_leader
 _begin_epoch = PartitionLeader._begin_epoch
 _on_fetched = PartitionLeader.on_fetched

@@ -68,7 +68,7 @@ def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, CleanStop]:
     return clean, stop
 
 
-_take_marker = replog.log.directories.log_directory.take_marker
+_take_marker = replog.log.directories.identity.take_marker
 
 
 def _fetch_as_if_flushed(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:

@@ -7,6 +7,7 @@ import follower.partition_follower
 import leader.delayed_fetch
 import leader.fetch_session
 import leader.partition_leader
+import replog.log.formats.validation
 import replog.log.log
 from follower.fetch_session_handler import FetchSessionHandler
 from follower.partition_follower import FetchState, FollowerProgress, PartitionFollower
@@ -26,7 +27,7 @@ _on_answer = PartitionFollower.on_answer
 _truncate = PartitionFollower._truncate
 _is_current = PartitionFollower._is_current
 _take_row = FetchSessionHandler._take_row
-_check_replicated_batches = replog.log.log.check_replicated_batches
+_check_replicated_batches = replog.log.formats.validation.check_replicated_batches
 
 
 def _unvalidated(fetch: FetchPartition | None) -> FetchPartition | None:
@@ -105,7 +106,7 @@ def _push_at_once(self: leader.fetch_session.FetchSession[Any], tp: TopicPartiti
     if not isinstance(self, FollowerSession):
         return
     request = self.named[tp].request
-    leader_or_error = self._host.leader_for_fetch(tp, request)
+    leader_or_error = self._leaders.leader_for_fetch(tp, request)
     if not isinstance(leader_or_error, ErrorCode):
         self._send_pushed([SessionRow(tp, request, answer_of(leader_or_error.log))])
 
@@ -137,9 +138,9 @@ def _keep_trailing_epoch(self: LeaderEpochCache, offset: int) -> None:
         self.replace(kept)
 
 
-def _keep_high_watermark(self: Log, offset: int, log_start_offset: int | None = None) -> None:
+def _keep_high_watermark(self: Log, offset: int) -> None:
     before = self.high_watermark
-    _truncate_fully(self, offset, log_start_offset)
+    _truncate_fully(self, offset)
     self.high_watermark = before
 
 
