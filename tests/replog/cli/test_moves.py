@@ -226,7 +226,7 @@ async def test_what_moves_to_a_broker_that_has_died_goes_to_another_one_on_the_n
             while {b.broker_id for b in (await admin.describe_cluster()).brokers if b.fenced} != {dead}:
                 await asyncio.sleep(0.05)
         with pytest.raises(ReplogError, match=f"broker {dead}, to which .* should move, does not serve: start it"):
-            await carry_out(admin, targets, 1.0)
+            await carry_out(admin, targets, 5.0)
         assert f"broker {dead}, to which" in capsys.readouterr().err
         again = await targets_without(admin, 1)
         assert again.keys() == targets.keys()

@@ -284,9 +284,9 @@ async def test_ct_30_nobody_leads_while_no_disk_has_the_partition(cluster):
     for _ in range(2):
         for broker in (1, 2):
             await cluster.start_broker(broker)
-        async with cluster.admin() as admin:
-            known = (await admin.describe_log_ends([T0]))[T0]
-        assert [replica.is_missing for replica in known.replicas] == [True, True], known
+        await eventually(
+            lambda: [end for *_, end in cluster.controller.state.log_ends(T0).replicas] == [LogEnd(MISSING, 0)] * 2
+        )
         await asyncio.sleep(2)  # twice unclean.leader.election.interval.ms
         assert cluster.leader(T0) == -1
         for broker in (1, 2):
