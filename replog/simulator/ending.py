@@ -39,7 +39,7 @@ class Ending:
         """INV-21: the cluster comes to rest within `QUIESCENCE_S`; an administrator elects where a disk is lost."""
         if not await until(lambda: not self._unsettled(), DISKS_S, POLL_S):
             await self._workload.administer_once("elect leaders uncleanly", _elect_without_disks)
-        if not await until(lambda: not self._unsettled(), QUIESCENCE_S, POLL_S):
+        if not await until(lambda: not self._unsettled(), QUIESCENCE_S - DISKS_S, POLL_S):
             reasons = "\n    ".join(self._unsettled())
             raise Violation("INV-21", f"{when} the cluster is not at rest within {QUIESCENCE_S:g} s:\n    {reasons}")
         self._kernel.trace.add("at rest", when=when)
