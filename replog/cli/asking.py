@@ -189,7 +189,8 @@ def how_far(replica: "ReplicaLogEnd") -> str:
     if replica.is_missing:
         return f"{who}: does not find it; if a disk is not mounted, stop this broker, mount it, and start it again"
     if replica.last_epoch == -1:
-        return f"{who}: has no records"
+        deleted = f"all its records, up to offset {replica.end_offset}, are deleted"
+        return f"{who}: {deleted if replica.end_offset else 'has no records'}"
     return f"{who}: up to offset {replica.end_offset}, last leader epoch {replica.last_epoch}"
 
 
@@ -206,10 +207,11 @@ def _lost(replica: "ReplicaLogEnd", chosen: "ReplicaLogEnd") -> str:
     """Say which records `replica` has and `chosen` has not; "" if none."""
     if replica.is_missing:
         return f"what may be on a disk of broker {replica.broker_id} that is not there"
-    if replica.end_offset is None or chosen.end_offset is None:
+    end, kept = replica.log_end, chosen.log_end
+    if end is None or kept is None:
         return f"what only broker {replica.broker_id} has"
-    if (replica.last_epoch, replica.end_offset) <= (chosen.last_epoch, chosen.end_offset):
+    if kept.covers(end):
         return ""
-    more = f"{replica.end_offset - chosen.end_offset} records from offset {chosen.end_offset} on"
+    more = f"{end.end_offset - kept.end_offset} records from offset {chosen.end_offset} on"
     later = f"what broker {replica.broker_id} has of later leader epochs"
     return f"{more}, which broker {replica.broker_id} has" if replica.last_epoch == chosen.last_epoch else later

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from replog.config.topic import topic_config
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.log_ends import LogEnd, furthest_of
 from replog.metadata.values import MISSING, PartitionState, out_of_sync
 from replog.topic import TopicPartition
 
@@ -117,6 +118,11 @@ class ReplicaLogEnd(NamedTuple):
         """True if its broker does not find it: perhaps a disk is not mounted."""
         return self.last_epoch == MISSING
 
+    @property
+    def log_end(self) -> LogEnd | None:
+        """None: not known."""
+        return None if self.last_epoch is None or self.end_offset is None else LogEnd(self.last_epoch, self.end_offset)
+
 
 class LogEnds(NamedTuple):
     """The log ends of a partition without a leader, and its topic's present unclean.recovery.strategy (CT-31)."""
@@ -127,11 +133,9 @@ class LogEnds(NamedTuple):
     @property
     def furthest(self) -> ReplicaLogEnd | None:
         """The live replica that would be elected on request."""
-        return max(
-            (replica for replica in self.replicas if replica.is_live and replica.end_offset is not None),
-            key=lambda replica: (replica.had_everything, replica.last_epoch, replica.end_offset),
-            default=None,
-        )
+        live = {known.broker_id: end for known in self.replicas if known.is_live and (end := known.log_end)}
+        chosen = furthest_of(live, {known.broker_id for known in self.replicas if known.had_everything}, ())
+        return next((known for known in self.replicas if known.broker_id == chosen), None)
 
 
 class PartitionReassignment(NamedTuple):

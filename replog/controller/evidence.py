@@ -14,15 +14,9 @@ from replog.controller.elections import Election, Situation, Strategy, elect
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
+from replog.metadata.log_ends import NO_RECORDS, LogEnd, furthest_of
 from replog.metadata.values import MISSING, NO_LEADER, BrokerRegistration, PartitionState
 from replog.topic import TopicPartition
-
-
-class LogEnd(NamedTuple):
-    """The end of a log. The greater one has more of what was committed last: epochs count before offsets."""
-
-    last_epoch: int  # the newest that it knows; -1: it has no records; MISSING: it is not on the broker's disks
-    end_offset: int
 
 
 class Report(NamedTuple):
@@ -124,22 +118,9 @@ class Evidence:
 
 
 def furthest(state: PartitionState, log_ends: Mapping[int, LogEnd]) -> int:
-    """Return the replica with the newest epoch, then the longest log, then one that is not being added; or NO_LEADER.
-
-    Replicas that had everything until they stopped go first: another may have a newer epoch of a leader that committed
-    nothing in it. One with a longer log and an epoch no older goes before them: they lost their newest records."""
-
-    def first(replicas: Iterable[int]) -> int:
-        known = (replica for replica in replicas if replica in log_ends)
-        return max(known, key=lambda r: (log_ends[r], r not in state.adding), default=NO_LEADER)
-
-    had_all = first(state.last_known_elr)
-    if had_all == NO_LEADER:
-        return first(state.replicas)
-    epoch, end = log_ends[had_all]
-    has_more = {r for r, known in log_ends.items() if known.last_epoch >= epoch and known.end_offset > end}
-    more = first(r for r in state.replicas if r in has_more)
-    return had_all if more == NO_LEADER else more
+    """Return the replica that goes furthest, or NO_LEADER."""
+    in_order = {replica: log_ends[replica] for replica in state.replicas if replica in log_ends}
+    return furthest_of(in_order, state.last_known_elr, state.adding)
 
 
 def leader_by_evidence(
@@ -162,7 +143,7 @@ def leader_by_evidence(
         return NO_LEADER
     best = furthest(state, answers.log_ends)
     needed = awaited(state, situation)
-    may_be_lost = max(_enough(state, situation) - 1, live[leader].last_epoch >= 0)  # one, if any has records
+    may_be_lost = max(_enough(state, situation) - 1, live[leader] > NO_RECORDS)  # one, if any has records
     is_known = answers.log_ends.keys() >= needed and len(emptied(state, answers) & needed) <= may_be_lost
     if is_known and live[leader] == answers.log_ends[best]:
         return leader
@@ -180,9 +161,9 @@ def awaited(state: PartitionState, situation: Situation) -> Set[int]:
 def emptied(state: PartitionState, answers: Answers) -> Set[int]:
     """Return the replicas that may have had records and have none: if one is missing, an empty one that never had
     everything may have been, too, and begun to copy from a leader that has gone since."""
-    epochs = {r: end.last_epoch for r, end in answers.log_ends.items() if r not in state.adding}
-    empty = {r for r, epoch in epochs.items() if epoch < 0} - {*state.last_known_elr}
-    return empty if MISSING in epochs.values() else set()
+    known = {r: end for r, end in answers.log_ends.items() if r not in state.adding}
+    empty = {r for r, end in known.items() if end <= NO_RECORDS} - {*state.last_known_elr}
+    return empty if any(end.last_epoch == MISSING for end in known.values()) else set()
 
 
 def _enough(state: PartitionState, situation: Situation) -> int:

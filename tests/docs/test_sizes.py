@@ -21,29 +21,29 @@ LINES = {
     "pyspark_replog_replicas": 5,
     "replog": 244,
     "replog/chaos": 1_765,
-    "replog/cli": 3_714,
-    "replog/client": 4_938,
+    "replog/cli": 3_716,
+    "replog/client": 4_942,
     "replog/command": 515,
     "replog/common": 411,
     "replog/config": 734,
     "replog/console": 1_443,
-    "replog/controller": 2_544,
+    "replog/controller": 2_525,
     "replog/demo": 531,
     "replog/local_cluster": 1_298,
     "replog/log": 8_000,
     "replog/log_tools": 2_165,
-    "replog/metadata": 882,
+    "replog/metadata": 924,
     "replog/purgatory": 136,
     "replog/rpc": 6_220,
-    "replog/server": 9_720,
-    "replog/simulator": 8_814,
+    "replog/server": 9_721,
+    "replog/simulator": 8_824,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,
     "spark_jobs/records": 1_804,
     "spark_jobs/replicas": 2_779,
 }
-FILES = 464
-TESTS = 68_993
+FILES = 465
+TESTS = 68_967
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -15,11 +15,12 @@ from replog.controller.cluster_state import BLOCK_SIZE
 from replog.controller.configs import AlteredConfigs, ConfigChange
 from replog.controller.decision import Decision
 from replog.controller.elections import Election
-from replog.controller.evidence import Elected, LogEnd, Report
+from replog.controller.evidence import Elected, Report
 from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import NewPartitions, NewTopic
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.log_ends import LogEnd
 from replog.metadata.records import (
     acl_filter_of,
     acl_of_binding,

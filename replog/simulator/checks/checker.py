@@ -115,7 +115,8 @@ class Checker:
             changed = state is not known and state != known
             if changed:
                 self._recorded[tp] = state
-                follow_record(self._current[tp], state, image, asks_all=self._asks_all(tp.topic))
+                asks_all = self._asks_all(tp.topic)
+                follow_record(self._current[tp], state, image, self._world.losses, asks_all=asks_all)
                 check_in_sync(self._current[tp])
             if changed or everybody:
                 check_active(self._current[tp], image, last_stays=not self._eligible_leader_replicas)

@@ -1,5 +1,7 @@
 """Checks the controller's records: who may lead and who is in sync (INV-2, INV-4, INV-20; INV-11 for elections)."""
 
+from collections.abc import Mapping
+
 from replog.controller.restoration import PARTITION_EPOCHS_AHEAD
 from replog.metadata.image import MetadataImage
 from replog.metadata.values import NO_BROKER_EPOCH, NO_LEADER, PartitionState
@@ -8,7 +10,12 @@ from replog.simulator.checks.partition_ledger import PartitionLedger
 
 
 def follow_record(
-    partition: PartitionLedger, new: PartitionState, image: MetadataImage, *, asks_all: bool = False
+    partition: PartitionLedger,
+    new: PartitionState,
+    image: MetadataImage,
+    losses: Mapping[int, int],
+    *,
+    asks_all: bool = False,
 ) -> None:
     """Check one record of a partition against the one before it; a decision of the controller makes one at most.
 
@@ -39,7 +46,7 @@ def follow_record(
                 "if it were",
             )
         if asks_all:
-            _check_furthest(partition, old, new.leader)
+            _check_furthest(partition, old, new.leader, losses)
         lose_uncleanly(partition, new.leader_epoch, partition.replicas.get(new.leader))
     partition.committed_at_election[new.leader_epoch] = partition.committed_end
 
@@ -57,14 +64,16 @@ def check_active(partition: PartitionLedger, image: MetadataImage, *, last_stays
             partition.fail("CT-6", f"broker {member}, which is {broker}, is in the ISR or leads")
 
 
-def _check_furthest(partition: PartitionLedger, old: PartitionState, elected: int) -> None:
+def _check_furthest(partition: PartitionLedger, old: PartitionState, elected: int, losses: Mapping[int, int]) -> None:
     """INV-11: an election by evidence gives up what disks lost, but nothing that another replica still has.
 
-    A replica whose disk failed does not count: nobody knows what it has."""
+    A replica whose disk failed, or lost something since, does not count: nobody knows what it has."""
     kept = partition.common_end(partition.replicas.get(elected))
     for other in old.replicas:
         replica = partition.replicas.get(other)
-        if replica is not None and not replica.failed and partition.common_end(replica) > kept:
+        if replica is None or replica.failed or replica.losses < losses.get(other, 0):
+            continue
+        if partition.common_end(replica) > kept:
             partition.fail(
                 "INV-11",
                 f"broker {elected} is elected for what replicas say of their logs; it has what was committed below "

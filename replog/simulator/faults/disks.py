@@ -131,7 +131,7 @@ async def no_disk_mounted(n: Nemesis, kind: FaultKind) -> None:
         member.mount(disks=False)
         n.cluster.release(member)
     await n.for_a_while()
-    n.running_broker().kill()
+    n.rng.choice(members).kill()
     await n.for_a_while()
     for member in members:
         await down(member)

@@ -9,14 +9,7 @@ from crc32c import crc32c
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from replog.client.records import (
-    BatchBuilder,
-    Record,
-    Undecodable,
-    decode_fetched,
-    encode_batch,
-    largest_batch_of,
-)
+from replog.client.records import BatchBuilder, Record, Undecodable, decode_fetched, encode_batch, largest_batch_of
 from replog.errors import ErrorCode, ReplogError
 from replog.log.formats.batch import parse_header, validate_crc
 from replog.log.formats.records import iterate_records

@@ -17,12 +17,13 @@ from replog.controller.alter_partition import Proposal
 from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import numbered
-from replog.controller.evidence import LogEnd, Report
+from replog.controller.evidence import Report
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
 from replog.metadata.changes import Change
 from replog.metadata.image import Batch
+from replog.metadata.log_ends import LogEnd
 from replog.metadata.values import Claim, PartitionState
 from replog.rpc.peer import anonymous, handling
 from replog.rpc.transports import H2Transport

@@ -25,8 +25,9 @@ from replog.controller.elections import (
     in_order,
     remove_from_isr,
 )
-from replog.controller.evidence import Answers, LogEnd, leader_by_evidence, leader_on_request
+from replog.controller.evidence import Answers, leader_by_evidence, leader_on_request
 from replog.errors import ReplogError
+from replog.metadata.log_ends import LogEnd
 from tests.scenarios.notation import parse_partition, partition_of, show_partition
 
 BEFORE = "replicas 11 12 13 leader 11 epoch 5 p 9 "

@@ -5,8 +5,9 @@ from replog.controller import cluster_state
 from replog.controller.broker_lifecycle import Heartbeat
 from replog.controller.decision import numbered
 from replog.controller.elections import Election, Situation, change_isr
-from replog.controller.evidence import LogEnd, Report
+from replog.controller.evidence import Report
 from replog.errors import ErrorCode
+from replog.metadata.log_ends import LogEnd
 from replog.metadata.values import PartitionState
 from replog.topic import TopicPartition
 from tests.replog.controller.partition_tables import check, table
@@ -54,6 +55,12 @@ isr ∅ leader none | elect | 11 has 4:200 12 has 5:100 13 has 5:99 | isr 12 lea
 " | elect | 11 has -1:0 12 has 5:100 13 has 5:100 | isr 12 leader 12 epoch 6 p 10 recovering
 isr ∅ leader none adding 11 | elect | 11 has 5:9 12 has 5:9 13 has 5:8 |
   isr 12 leader 12 epoch 6 p 10 adding 11 recovering
+
+CT-30: whose records retention deleted goes before a log that ends earlier, which would use offsets again
+isr ∅ leader none | elect | 11 has 5:8 12 has -1:9 13 has -1:0 | isr 12 leader 12 epoch 6 p 10 recovering
+" | elect | 11 has 5:9 12 has -1:9 13 has -1:0 | isr 11 leader 11 epoch 6 p 10 recovering
+" | elect | 11 has -2:0 12 has -1:9 13 has 5:8 | isr 12 leader 12 epoch 6 p 10 recovering
+isr ∅ leader none had-all 11 | elect | 11 has 5:8 12 has 5:9 13 has -1:10 | isr 13 leader 13 epoch 6 p 10 recovering
 
 CT-30: an empty replica leads if all are empty: the topic never had a record
 isr ∅ leader none | elect | 11 has -1:0 12 has -1:0 13 has -1:0 | isr 11 leader 11 epoch 6 p 10 recovering

@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from replog.controller.elections import Election
-from replog.controller.evidence import LogEnd
 from replog.controller.reassignments import Reassignment
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.log_ends import LogEnd
 from replog.topic import TopicPartition
 from tests.cases import SOAK
 

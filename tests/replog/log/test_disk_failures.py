@@ -27,10 +27,7 @@ def files_limited_to(size: int) -> Iterator[None]:
 
 def fill(log: Log) -> int:
     """Append until the disk refuses; the number of whole batches."""
-    with (
-        files_limited_to(5000),
-        pytest.raises(LogStorageError, match=f"{log.directory.name}.*too large.*ulimit -f"),
-    ):
+    with files_limited_to(5000), pytest.raises(LogStorageError, match=f"{log.directory.name}.*too large.*ulimit -f"):
         for _ in range(10):
             append(log, BATCH)
     return log.log_end_offset

@@ -288,7 +288,7 @@ def _proposed(state: Any) -> tuple[Any, ...]:
 def _check_commit(commit: Committed, ledger: PartitionLedger, *, last_stays: bool) -> None:
     for change in commit.changes:
         if change.kind == "partition":
-            follow_record(ledger, change.value, commit.then, asks_all=True)
+            follow_record(ledger, change.value, commit.then, {}, asks_all=True)
             check_in_sync(ledger)
     check_active(ledger, commit.then, last_stays=last_stays)
 

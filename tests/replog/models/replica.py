@@ -18,7 +18,7 @@ from leader.follower_state import FetchContext, FollowerState
 from leader.isr import AlterPartitionQueue, IsrProposal
 from replog.config.processes import BrokerConfig
 from replog.config.topic import topic_config
-from replog.controller.evidence import LogEnd, Report
+from replog.controller.evidence import Report
 from replog.errors import ErrorCode, ReplogError
 from replog.log.fetch import FetchAnswer, FetchPartition, Reading
 from replog.log.formats.batch import iterate_batches
@@ -26,6 +26,7 @@ from replog.log.log import Log
 from replog.log.offsets import Isolation
 from replog.metadata.changes import Change
 from replog.metadata.image import MetadataImage
+from replog.metadata.log_ends import LogEnd
 from replog.metadata.values import NO_BROKER_EPOCH, Topic
 from replog.server.broker.context import BrokerContext
 from replog.server.broker.control.lifecycle import LogEnds

@@ -22,14 +22,7 @@ from replog.server.clock import SystemClock
 from tests.scenarios.broker import ScenarioClock
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-SERVICES = (
-    methods.LOG,
-    methods.REPLICA,
-    methods.INSPECTION,
-    methods.LOG_DIRS,
-    methods.PRESENCE,
-    methods.CONTROLLER,
-)
+SERVICES = (methods.LOG, methods.REPLICA, methods.INSPECTION, methods.LOG_DIRS, methods.PRESENCE, methods.CONTROLLER)
 ANN = Peer("User:ann", Role.CLIENT, "10.0.0.1")
 CALLS = [(service, method) for service in SERVICES for method in service.methods]
 WHOLE = [call for call in CALLS if (a := ACCESS[f"{call[0].name}/{call[1].name}"]).operation and a.on is not On.ROWS]

@@ -7,11 +7,12 @@ from leader.isr import IsrProposal
 from replog.controller import broker_events
 from replog.controller.broker_lifecycle import Heartbeat, HeartbeatAnswer
 from replog.controller.elections import Election
-from replog.controller.evidence import LogEnd, Report
+from replog.controller.evidence import Report
 from replog.controller.reassignments import Reassignment
 from replog.controller.registration import Registration
 from replog.controller.topics import NewTopic
 from replog.errors import ErrorCode, ReplogError
+from replog.metadata.log_ends import LogEnd
 from replog.metadata.values import Claim
 from tests.scenarios.events import event
 from tests.scenarios.language import ScenarioError

@@ -98,10 +98,7 @@ def test_a_partition_that_never_stood_still_is_unreadable_in_all_replicas():
 def test_what_an_unreadable_directory_may_hold_is_unreadable_not_absent():
     page = page_of("inconclusive")
     topics = {topic: [[cell.text for cell in row] for row in rows] for topic, rows in map_of(page).items()}
-    assert topics == {
-        "whole log directory": [["– absent"], ["? unreadable"]],
-        "flights": [["✓ ok"], ["? unreadable"]],
-    }
+    assert topics == {"whole log directory": [["– absent"], ["? unreadable"]], "flights": [["✓ ok"], ["? unreadable"]]}
     assert [link.attributes["href"] for link in page.id("map").all("a")] == ["#finding-1", "#finding-1"]
 
 

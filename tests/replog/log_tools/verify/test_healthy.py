@@ -17,15 +17,7 @@ from replog.topic import TopicPartition
 from tests.replog.log.batches import append, client_batch, fixture_t, leader_batch, open_log
 from tests.replog.log.compaction.compacting import T, clean, compacted, keyed, sealed
 from tests.replog.log.producers.writes import batch, marker
-from tests.replog.log_tools.verify.directories import (
-    FLIGHTS,
-    broker,
-    faults,
-    file,
-    findings_in,
-    notes,
-    places,
-)
+from tests.replog.log_tools.verify.directories import FLIGHTS, broker, faults, file, findings_in, notes, places
 
 
 def test_a_log_directory_with_everything_in_it_is_clean(data):

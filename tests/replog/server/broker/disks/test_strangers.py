@@ -99,7 +99,7 @@ async def test_ct_27_a_replica_that_cannot_be_made_leads_no_more_if_another_is_i
     assert {cluster.controller.state.image.partitions[tp].replicas[0] for tp in both} == {1, 2}
     for tp in both:
         await eventually(lambda tp=tp: (cluster.leader(tp), cluster.isr(tp)) == (2, {2}))
-        assert cluster.brokers[1].replicas.leader(tp) is ErrorCode.KAFKA_STORAGE_ERROR
+        await eventually(lambda tp=tp: cluster.brokers[1].replicas.leader(tp) is ErrorCode.KAFKA_STORAGE_ERROR)
         await cluster.led(tp)
         assert (await cluster.produce(tp, batch(b"x")))[0] is ErrorCode.NONE
         (disk(cluster, 1) / tp.directory_name).unlink()
