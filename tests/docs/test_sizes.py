@@ -35,7 +35,7 @@ LINES = {
     "replog/metadata": 924,
     "replog/purgatory": 136,
     "replog/rpc": 6_220,
-    "replog/server": 9_721,
+    "replog/server": 9_722,
     "replog/simulator": 8_824,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,

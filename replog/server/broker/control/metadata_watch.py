@@ -43,7 +43,7 @@ class MetadataWatch:
     _apply: Callable[[Sequence[MetadataRecord], bool], Awaitable[None]]
     _backoff: Backoff
     _on_heard: Callable[[], None] = lambda: None
-    _lost: str = ""  # why the last stream ended
+    _lost: str = ""  # why the last stream ended; "" once another one has begun
     _refusal: str = ""  # why the controller's metadata are not a continuation of this broker's
     _heard: Position = NOTHING  # everything up to here has come; some of it may not be applied yet
     _gathered: dict[str, MetadataRecord] = field(default_factory=dict)  # records of a change that is not complete yet
@@ -73,8 +73,8 @@ class MetadataWatch:
             except ReplogError as error:
                 reason = str(error)
                 self._note_refusal(error)
-            tell = log.info if reason == self._lost else log.warning
-            tell("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
+            if reason != self._lost:
+                log.warning("metadata stream lost, resuming", controller=self._channel.address, reason=reason)
             self._lost = reason
             await asyncio.sleep(self._backoff.next_s())
 
@@ -108,6 +108,7 @@ class MetadataWatch:
                         f"{self._channel.address} gave no sign of life for {SIGN_OF_LIFE_TIMEOUT_S:g} s"
                     ) from None
                 self._backoff.reset()
+                self._lost = ""
                 self._refusal = ""
                 self._take(delta)
         finally:
