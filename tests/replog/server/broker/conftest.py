@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +56,18 @@ def fetch_request(tp: TopicPartition, offset: int = 0, **request: Any) -> log_pb
 
 
 async def eventually(condition: Callable[[], bool], timeout_s: float = 60, what: Callable[[], object] = str) -> None:
-    """Until `condition` holds; on a timeout the failure shows what `what` gives."""
-    try:
+    """Until `condition` holds; on a timeout the failure shows what `what` gives. What it looks up may be to come."""
+    missing: object = ""
+    with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
-            while not condition():
+            while True:
+                try:
+                    if condition():
+                        return
+                except KeyError as error:
+                    missing = error
                 await asyncio.sleep(0.01)
-    except TimeoutError:
-        raise AssertionError(f"did not come true within {timeout_s} s: {what()}") from None
+    raise AssertionError(f"did not come true within {timeout_s} s: {what()} {missing}")
 
 
 class InProcessCluster:

@@ -268,7 +268,7 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
         assert cluster.leader(T0) == 2
         assert await admin.describe_log_ends() == {}
     await cluster.led(T0)
-    await eventually(lambda: cluster.log(1, T0).log_end_offset == 1, what=lambda: cluster.log(1, T0))
+    await eventually(lambda: cluster.log(1, T0).log_end_offset == 1)
 
 
 async def test_ct_30_nobody_leads_while_no_disk_has_the_partition(cluster):
