@@ -1,6 +1,6 @@
 """Checks the controller's records: who may lead and who is in sync (INV-2, INV-4, INV-20; INV-11 for elections)."""
 
-from collections.abc import Mapping
+from collections import Counter
 
 from replog.controller.restoration import PARTITION_EPOCHS_AHEAD
 from replog.metadata.image import MetadataImage
@@ -10,17 +10,13 @@ from replog.simulator.checks.partition_ledger import PartitionLedger
 
 
 def follow_record(
-    partition: PartitionLedger,
-    new: PartitionState,
-    image: MetadataImage,
-    losses: Mapping[int, int],
-    *,
-    asks_all: bool = False,
+    partition: PartitionLedger, new: PartitionState, image: MetadataImage, lost: Counter[int], *, asks_all: bool = False
 ) -> None:
     """Check one record of a partition against the one before it; a decision of the controller makes one at most.
 
-    A record that was durable when the controller died is seen once the next controller has loaded it. `asks_all`: an
-    election of a broker that may not have all records waits until all replicas have reported how far they go (CT-30).
+    A record that was durable when the controller died is seen once the next one has loaded it. `lost`: how often each
+    broker's disk lost something. `asks_all`: an election of a broker that may not have all records waits until all
+    replicas have reported how far they go (CT-30).
     """
     old = partition.state
     partition.state = new
@@ -46,7 +42,7 @@ def follow_record(
                 "if it were",
             )
         if asks_all:
-            _check_furthest(partition, old, new.leader, losses)
+            _check_furthest(partition, old, new.leader, lost)
         lose_uncleanly(partition, new.leader_epoch, partition.replicas.get(new.leader))
     partition.committed_at_election[new.leader_epoch] = partition.committed_end
 
@@ -64,14 +60,14 @@ def check_active(partition: PartitionLedger, image: MetadataImage, *, last_stays
             partition.fail("CT-6", f"broker {member}, which is {broker}, is in the ISR or leads")
 
 
-def _check_furthest(partition: PartitionLedger, old: PartitionState, elected: int, losses: Mapping[int, int]) -> None:
+def _check_furthest(partition: PartitionLedger, old: PartitionState, elected: int, lost: Counter[int]) -> None:
     """INV-11: an election by evidence gives up what disks lost, but nothing that another replica still has.
 
     A replica whose disk failed, or lost something since, does not count: nobody knows what it has."""
     kept = partition.common_end(partition.replicas.get(elected))
     for other in old.replicas:
         replica = partition.replicas.get(other)
-        if replica is None or replica.failed or replica.losses < losses.get(other, 0):
+        if replica is None or replica.failed or replica.losses < lost[other]:
             continue
         if partition.common_end(replica) > kept:
             partition.fail(

@@ -89,6 +89,7 @@ class SimulatedCluster:
             format_at_once(self.etcd.state, kernel.stream("cluster id"))
         self.controller_members = [self._controller(name) for name in _controllers(plan)]
         self._decided_last = self.controller_members[0]
+        self._last_active: ActiveController | None = None
         self.other_controller: ControllerMember | None = None  # another cluster's, but brokers have its address too
         if FaultKind.OTHER_CONTROLLER in plan.faults:
             self.other_controller = self._controller(OTHER_CONTROLLER)
@@ -175,9 +176,14 @@ class SimulatedCluster:
 
     @property
     def image(self) -> MetadataImage | None:
-        """The controller's image, also after its lease was revoked: it may still send brokers what it has committed."""
+        """The controller's image, also after its lease was revoked, and while it stops: it finishes a decision, and may
+        still send brokers what it has committed."""
         member = self.controller_member
-        return member.server.controller.state.image if member.server is not None and self._believes(member) else None
+        if member.server is None or member.other_store is not None:
+            return None
+        if self._believes(member):
+            self._last_active = member.server.controller
+        return self._last_active.state.image if self._last_active is member.server.controller else None
 
     def process_of(self, broker_id: int) -> SimulatedProcess:
         return self.members[broker_id].process
@@ -232,6 +238,16 @@ class SimulatedCluster:
         self.budget.harm(member.broker_id, self.last_image, by_power_loss=by_power_loss)
         self.losses[member.broker_id] += 1
 
+    def mount(self, member: BrokerMember) -> None:
+        """Mount a member's disks if they are away. What it has copied since is lost by that: they stay away if the
+        budget does not allow it."""
+        has_copies = any(path for disk in member.disks for path in disk.glob("*-*/*.log"))
+        if not member.disks_away or (has_copies and not self.budget.may_harm(member.broker_id)):
+            return
+        if has_copies:
+            self.harm(member)
+        member.mount(disks=True)
+
     def _irreplaceable(self, broker_id: int) -> bool:
         """Return True if the broker alone may have an acknowledged record, or may lead whatever its disk lost."""
         if not self.plan.eligible_leader_replicas:
@@ -259,8 +275,7 @@ class SimulatedCluster:
         for member in self.members.values():
             self.kernel.disk.heal(member.name)
             self.kernel.disk.spare(member.process)
-            if member.disks_away:
-                member.mount(disks=True)
+            self.mount(member)
             member.held = False
         for host in self.everyone():
             host.resume()

@@ -118,7 +118,7 @@ async def all_down_one_empty(n: Nemesis, kind: FaultKind) -> None:
 async def no_disk_mounted(n: Nemesis, kind: FaultKind) -> None:
     """All brokers start on empty directories, some of them twice, and stop; then one after the other has its disks. The
     last one is no loss, if it never comes: the others must have everything (CT-30)."""
-    if n.cluster.plan.acknowledged_by_one:
+    if n.cluster.plan.acknowledged_by_one or any(member.disks_away for member in n.cluster.members.values()):
         raise NotNow
     last = _expendable(n)
     n.begin(kind, last=last.name)
@@ -135,7 +135,7 @@ async def no_disk_mounted(n: Nemesis, kind: FaultKind) -> None:
     await n.for_a_while()
     for member in members:
         await down(member)
-        member.mount(disks=True)
+        n.cluster.mount(member)
         n.cluster.release(member)
         await n.for_a_while()
 

@@ -1,6 +1,7 @@
 """One step of a small model, and the simulator's checks of what it changed."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -288,7 +289,7 @@ def _proposed(state: Any) -> tuple[Any, ...]:
 def _check_commit(commit: Committed, ledger: PartitionLedger, *, last_stays: bool) -> None:
     for change in commit.changes:
         if change.kind == "partition":
-            follow_record(ledger, change.value, commit.then, {}, asks_all=True)
+            follow_record(ledger, change.value, commit.then, Counter(), asks_all=True)
             check_in_sync(ledger)
     check_active(ledger, commit.then, last_stays=last_stays)
 
