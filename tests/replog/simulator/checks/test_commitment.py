@@ -130,6 +130,13 @@ def test_inv_11_who_is_elected_by_evidence_lacks_what_another_replica_has(world)
         elected_by_evidence(world)
 
 
+def test_inv_11_what_a_disk_has_lost_since_is_not_expected_of_its_dead_broker(world):
+    """INV-11, nearly"""
+    world.record(NOBODY)
+    world.losses[2] = world.losses[3] = 1
+    elected_by_evidence(world)
+
+
 def test_inv_11_who_is_elected_by_evidence_has_what_all_others_have_left(world):
     """INV-11, nearly"""
     world.record(NOBODY)

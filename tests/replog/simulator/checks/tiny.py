@@ -1,5 +1,6 @@
 """A world of one partition, by hand: real logs, real roles, real managers, and the checker after every step."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,7 +46,7 @@ class TinyWorld:
         self.clock = ScenarioClock()
         self.brokers: dict[int, TinyBroker] = {}
         self.image = MetadataImage()
-        self.losses: dict[int, int] = {}
+        self.losses = Counter[int]()
         self.history = History()
         self.unflushed: dict[Path, int] = {}  # from which byte on
         self.controller = SimulatedProcess("controller")
