@@ -59,13 +59,14 @@ class Waiting:
             if session.pending is not None:
                 self._check_deadline(session, session.pending.deadline_ms, "a fetch")
                 if self._could_be_answered(session):
-                    self._check_awake(session, session.pending, "a fetch")
+                    cold = [(named.missing, named.brought) for named in session.named.values()]  # it waited for these
+                    self._check_awake(session, (session.pending, cold), "a fetch")
         return sum(operations.purgatory.size for operations in self._kinds.values()) + sum(map(len, watching.values()))
 
     def _for_ms(self, key: Hashable, what: object) -> float:
         """Return for how long this has been seen of `key` without a break."""
         known = self._seen_before.get(key)
-        seen = self._seen[key] = known if known is not None and known[0] is what else (what, self._ran_ms)
+        seen = self._seen[key] = known if known is not None and known[0] == what else (what, self._ran_ms)
         return self._ran_ms - seen[1]
 
     def _check_deadline(self, of: Hashable, deadline_ms: int | None, what: str) -> None:

@@ -239,8 +239,7 @@ class SimulatedCluster:
         self.losses[member.broker_id] += 1
 
     def mount(self, member: BrokerMember) -> None:
-        """Mount a member's disks if they are away. What it has copied since is lost by that: they stay away if the
-        budget does not allow it."""
+        """Mount a member's disks if they are away, and if the budget allows to lose what it has copied since."""
         has_copies = any(path for disk in member.disks for path in disk.glob("*-*/*.log"))
         if not member.disks_away or (has_copies and not self.budget.may_harm(member.broker_id)):
             return
