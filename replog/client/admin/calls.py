@@ -74,7 +74,7 @@ class Calls:
             return log_pb2.GetMetadataResponse(controller=self._controller)
         return await self._metadata.fetch(topics)
 
-    async def _until_known(self, check: Callable[[], Awaitable[None]], not_retried: ErrorCode | None = None) -> None:
+    async def _until_known(self, check: Callable[[], Awaitable[object]], not_retried: ErrorCode | None = None) -> None:
         """Wait until a broker knows of a change."""
         if not self._controller:
             await self._retry(check, not_retried)

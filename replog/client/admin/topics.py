@@ -67,20 +67,18 @@ class Topics(Calls):
             topic=validate_topic_name(topic), total_count=whole("total", total), **placed(assignment, validate_only)
         )
 
-        async def count() -> int:
-            return len((await self._describe(topic)).partitions)
-
         async def create(_: bool) -> None:
             await self._call_controller(await self._known(), Controller["create_partitions"], request)
 
-        async def is_made(error: ReplogError) -> bool:
-            return error.code is ErrorCode.INVALID_PARTITIONS and await count() == total
-
-        async def visible() -> None:
-            if (known := await count()) < total:
+        async def visible() -> int:
+            if (known := len((await self._describe(topic)).partitions)) < total:
                 raise ErrorCode.LEADER_NOT_AVAILABLE.error(
                     f"topic {topic!r} has {total} partitions now, but the brokers know of {known} so far"
                 )
+            return known
+
+        async def is_made(error: ReplogError) -> bool:
+            return error.code is ErrorCode.INVALID_PARTITIONS and await visible() == total
 
         await self._change(create, is_made)
         if not validate_only:
