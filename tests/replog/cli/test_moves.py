@@ -23,7 +23,7 @@ from replog.cli.partition import generated, progress_of
 from replog.errors import ErrorCode, ReplogError
 from replog.topic import TopicPartition
 from tests.replog.client.conftest import cluster
-from tests.replog.server.broker.conftest import InProcessCluster, batch
+from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
 from tests.replog.server.broker.virtual_pair import TP, VirtualPair
 
 __all__ = ["cluster"]
@@ -145,9 +145,7 @@ async def begun(cluster: InProcessCluster, brokers: int) -> None:
 
 async def moves_begun(cluster: InProcessCluster) -> None:
     partitions = cluster.controller.state.image.partitions
-    async with asyncio.timeout(TIMEOUT_S):
-        while not all(state.reassigning for state in partitions.values()):
-            await asyncio.sleep(0.01)
+    await eventually(lambda: all(state.reassigning for state in partitions.values()), TIMEOUT_S)
 
 
 @pytest.fixture
@@ -191,9 +189,7 @@ async def test_a_decommission_that_somebody_else_cancels_ends(cluster, nothing_e
         assert not any(state.reassigning for state in cluster.controller.state.image.partitions.values())
         await cluster.start_broker(9)
         leaving = asyncio.create_task(decommission(admin, 9, TIMEOUT_S, said.append))
-        async with asyncio.timeout(TIMEOUT_S):
-            while "stop its process now" not in said[-1]:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: "stop its process now" in said[-1], TIMEOUT_S)
         await stay(admin, 9)
         with pytest.raises(ReplogError, match="broker 9 stays"):
             await asyncio.wait_for(leaving, TIMEOUT_S)

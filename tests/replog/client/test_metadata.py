@@ -129,9 +129,8 @@ def test_bootstrap_addresses_are_read_once_each_from_text_or_list():
 
 @pytest.mark.parametrize("bad", ["", " , ", "host", "host:port", "host:70000", [":1"]])
 def test_a_bootstrap_that_is_no_address_is_refused(bad):
-    with pytest.raises(ReplogError) as refused:
+    with pytest.raises(ReplogError, match="INVALID_CONFIG: "):
         parse_bootstrap(bad)
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
 async def test_clients_of_a_broker_that_lost_its_controller_hear_of_the_rest_of_the_cluster(cluster):

@@ -20,12 +20,7 @@ from replog.client import (
     SyncProducer,
 )
 from tests.replog.client.conftest import TP, bootstrap, read
-
-
-async def until(text: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with asyncio.timeout(60):
-        while text not in caplog.text:
-            await asyncio.sleep(0.02)
+from tests.replog.server.broker.conftest import eventually
 
 
 async def test_a_record_that_failed_and_that_nobody_asked_for_is_logged(cluster, caplog):
@@ -38,7 +33,7 @@ async def test_a_record_that_failed_and_that_nobody_asked_for_is_logged(cluster,
         assert "under way" in repr(asked)
         await producer.flush()
         assert "failed: MESSAGE_TOO_LARGE" in repr(asked)
-        await until("nobody asked for their outcomes", caplog)
+        await eventually(lambda: "nobody asked for their outcomes" in caplog.text)
     assert "t-0: " in caplog.text
     caplog.clear()
     with pytest.raises(ReplogError):

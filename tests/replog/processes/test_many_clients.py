@@ -10,7 +10,7 @@ import pytest
 
 from replog.client import Admin, Consumer, Producer
 from replog.config.properties import MAX_BATCH_BYTES
-from replog.errors import ErrorCode, ReplogError
+from replog.errors import ReplogError
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import GrpcChannel
@@ -52,9 +52,8 @@ async def all_streams(address: str, method: Method, request: object) -> AsyncIte
             for stream in opened:
                 await stream.send(request)
             answers += await asyncio.gather(*(stream.receive(ANSWER_S) for stream in opened))
-        with pytest.raises(ReplogError) as refused:
+        with pytest.raises(ReplogError, match="THROTTLING_QUOTA_EXCEEDED: "):
             await channels[-1].open(method).receive(ANSWER_S)
-        assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
         yield answers
     finally:
         for stream in streams:
@@ -90,9 +89,8 @@ async def test_the_largest_batch_is_written_replicated_and_read(cluster):
         await admin.create_topic("large", configs={"max.message.bytes": str(MAX_BATCH_BYTES)})
     async with Producer(cluster.bootstrap, max_request_bytes=MAX_BATCH_BYTES) as producer:
         await (await producer.send("large", value))
-        with pytest.raises(ReplogError) as refused:
+        with pytest.raises(ReplogError, match="MESSAGE_TOO_LARGE: "):
             await (await producer.send("large", value + bytes(100)))
-        assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
     async with Consumer(cluster.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([("large", 0)])
         assert [record.value for record in await read(consumer, 1, ANSWER_S)] == [value]

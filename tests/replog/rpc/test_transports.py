@@ -392,9 +392,8 @@ def test_a_sender_waits_for_who_reads_slowly_and_its_cancellation_ends_both(conv
                 sent += 1
 
         sending = asyncio.create_task(send())
+        await until(lambda: wire.handlers.asked)
         async with asyncio.timeout(60):
-            while not wire.handlers.asked:
-                await asyncio.sleep(0.01)
             before = -1
             while sent != before:
                 before = sent

@@ -142,9 +142,8 @@ def test_a_producer_id_is_given_to_who_may_write_to_any_topic():
         authorizer(write._replace(operation=Operation.READ)),
         authorizer(write, write._replace(permission=Permission.DENY)),
     ):
-        with pytest.raises(ReplogError) as refused:
+        with pytest.raises(ReplogError, match="CLUSTER_AUTHORIZATION_FAILED: "):
             call(*init, ANN, judge)
-        assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def permits_of(judge):

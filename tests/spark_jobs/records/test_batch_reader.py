@@ -107,9 +107,8 @@ async def test_what_does_not_exist_is_refused(cluster):
     await cluster.start_broker(1)
     await cluster.create_topic("t", replication_factor=1)
     for given in ({"subscribe": "t,nowhere"}, {"assign": '{"t":[0,7]}'}, {"assign": '{"nowhere":[0]}'}):
-        with pytest.raises(ReplogError) as caught:
+        with pytest.raises(ReplogError, match="UNKNOWN_TOPIC_OR_PARTITION: "):
             await planned(cluster, **given)
-        assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     with pytest.raises(ReplogError, match="must name every partition"):
         await planned(cluster, subscribe="t", startingOffsets='{"t":{"1":0}}')
 

@@ -29,11 +29,8 @@ COLUMNS = (
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    running = LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3).up()
-    try:
+    with LocalCluster(tmp_path_factory.mktemp("cluster"), brokers=3) as running:
         yield running
-    finally:
-        running.down()
 
 
 def create(local: LocalCluster, *topics: str, partitions: int = 3) -> None:

@@ -1,12 +1,10 @@
 """A consumer behind a slow line, or one that is dead."""
 
-import asyncio
-
 from replog.client import Consumer
 from replog.local_cluster.ports import free_port
 from tests.replog.client.conftest import read
 from tests.replog.processes.proxy import proxy_to
-from tests.replog.server.broker.conftest import TP, batch
+from tests.replog.server.broker.conftest import TP, batch, eventually
 
 BYTES_PER_S = 100_000
 BATCH_BYTES = 10_000
@@ -38,8 +36,6 @@ async def test_a_broker_that_falls_silent_is_asked_last_long_before_its_request_
             consumer.assign([TP])
             await read(consumer, 1, PATIENCE_S)
             line.cut()
-            async with asyncio.timeout(30):
-                while line.address not in consumer._metadata._silent:
-                    await asyncio.sleep(0.05)
+            await eventually(lambda: line.address in consumer._metadata._silent, 30)
         line.heal()
         await cluster.crash_broker(1)

@@ -17,7 +17,7 @@ from replog.rpc.tls import Tls, TlsFiles
 from replog.rpc.transport import Channel
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import log_pb2
-from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of
+from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, until
 from tests.replog.rpc.http2.pairs import ANSWER, BOUNDS, OK
 from tests.replog.rpc.http2.raw import number
 from tests.replog.rpc.secured import Authority
@@ -82,12 +82,9 @@ async def scripted(script: Callable[[Scripted, Served, int], None]) -> AsyncIter
 async def _two_calls(server: Scripted, channel: Channel) -> list[asyncio.Task[list[str]]]:
     """Both under way on the first connection."""
     calls = [asyncio.create_task(ask(channel, "begun"))]
-    async with asyncio.timeout(60):
-        while server.asked != [["begun"]]:
-            await asyncio.sleep(0.01)
-        calls.append(asyncio.create_task(ask(channel, "not begun")))
-        while server.asked[0] != ["begun", "not begun"]:
-            await asyncio.sleep(0.01)
+    await until(lambda: server.asked == [["begun"]])
+    calls.append(asyncio.create_task(ask(channel, "not begun")))
+    await until(lambda: server.asked[0] == ["begun", "not begun"])
     return calls
 
 

@@ -59,11 +59,8 @@ async def test_messages_of_many_connections_that_do_not_end_give_way_and_a_clien
         async with unfinished(served.address, PRODUCE.path, 20, 3 * MIB // 2) as new:
             await stream.send(produce_request(100, bytes(MIB // 16)))  # also where a busy machine takes long over it
             assert (await stream.receive(S)).answers[0].correlation_id == 100
-            async with asyncio.timeout(S):
-                while not all(message.refused for message in old):  # they have cost most
-                    await asyncio.sleep(0.01)
-                while not any(message.refused for message in new):
-                    await asyncio.sleep(0.01)
+            await until(lambda: all(message.refused for message in old))  # they have cost most
+            await until(lambda: any(message.refused for message in new))
             assert MOST / 2 < served.held <= MOST
             assert not all(message.refused for message in new)
     stream.cancel()

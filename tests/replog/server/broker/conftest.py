@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,17 @@ def fetch_request(tp: TopicPartition, offset: int = 0, **request: Any) -> log_pb
     return log_pb2.FetchRequest(**{"min_bytes": 1, "max_bytes": 1 << 20, **request}, partitions=[named])
 
 
-async def eventually(condition: Callable[[], bool], timeout_s: float = 60, what: Callable[[], object] = str) -> None:
+async def eventually(
+    condition: Callable[[], bool | Awaitable[bool]], timeout_s: float = 60, what: Callable[[], object] = str
+) -> None:
     """Until `condition` holds; on a timeout the failure shows what `what` gives. What it looks up may be to come."""
     missing: object = ""
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             while True:
                 try:
-                    if condition():
+                    holds = condition()
+                    if await holds if isawaitable(holds) else holds:
                         return
                 except KeyError as error:
                     missing = error

@@ -154,8 +154,8 @@ async def test_a_controller_whose_store_was_written_by_another_stops_deciding(ru
 
 
 @asynccontextmanager
-async def standing_still(store):
-    """The store's disk takes nothing until this is left."""
+async def standing_still(store, call):
+    """The store's disk takes nothing until this is left; the task of `call` waits for it."""
     entered, go_on = threading.Event(), threading.Event()
     commit = store.commit
 
@@ -166,7 +166,9 @@ async def standing_still(store):
 
     store.commit = stalled
     try:
-        yield entered
+        waits = asyncio.ensure_future(call)
+        await asyncio.to_thread(entered.wait, 60)
+        yield waits
     finally:
         store.commit = commit
         go_on.set()
@@ -175,9 +177,7 @@ async def standing_still(store):
 async def test_a_decision_is_carried_through_though_its_caller_has_gone(running):
     """Else the store would have what the image lacks."""
     async with running() as r:
-        async with standing_still(r.store) as entered:
-            call = asyncio.ensure_future(r.register(1))
-            await asyncio.to_thread(entered.wait, 60)
+        async with standing_still(r.store, r.register(1)) as call:
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
@@ -199,9 +199,7 @@ async def test_a_decision_whose_commit_fails_after_its_caller_has_gone_is_no_unh
 
     async with running() as r:
         r.store.commit = lost
-        async with standing_still(r.store) as entered:
-            call = asyncio.ensure_future(r.register(1))
-            await asyncio.to_thread(entered.wait, 60)
+        async with standing_still(r.store, r.register(1)) as call:
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call
@@ -259,9 +257,7 @@ async def test_ct_3_heartbeats_do_not_wait_for_a_disk_that_stands_still_and_no_s
     session_ms = 1500
     async with running(broker_session_timeout_ms=session_ms) as r:
         await r.start_brokers(1, 2, 3)
-        async with standing_still(r.store) as entered:
-            creating = asyncio.ensure_future(r.create("t"))
-            await asyncio.to_thread(entered.wait, 60)
+        async with standing_still(r.store, r.create("t")) as creating:
             begun = time.monotonic()
             while time.monotonic() - begun < 3 * session_ms / 1000:
                 for broker_id in (1, 2, 3):
@@ -278,9 +274,7 @@ async def test_a_heartbeat_that_changes_something_is_heard_at_once_and_answered_
     """CT-5."""
     async with running() as r:
         await r.register(1)
-        async with standing_still(r.store) as entered:
-            registering = asyncio.ensure_future(r.register(2))
-            await asyncio.to_thread(entered.wait, 60)
+        async with standing_still(r.store, r.register(2)) as registering:
             heard_ms = r.controller.state.sessions._sessions[1].expires_ms
             await asyncio.sleep(0.01)
             unfencing = asyncio.ensure_future(r.heartbeat(1))

@@ -11,6 +11,7 @@ from replog.rpc.limits import MAX_PARTITIONS_OF_BROKERS
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.controller import service
 from replog.server.work import SLICE
+from tests.replog.server.broker.conftest import eventually
 
 
 async def test_an_election_of_everything_tells_only_those_that_needed_one(running, monkeypatch):
@@ -127,9 +128,7 @@ async def test_ct_12_unclean_elections_are_tried_again_in_the_background(running
         await leaderless(r)
     async with running(unclean_leader_election_enable=True, unclean_leader_election_interval_ms=20) as r:
         await r.heartbeat(3)  # it is of release 0.1.0, and says nothing of its logs
-        async with asyncio.timeout(60):
-            while r.partition().leader == -1:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: r.partition().leader != -1)
         assert (r.partition().leader, r.partition().recovering) == (3, True)
 
 

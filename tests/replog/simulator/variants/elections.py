@@ -4,13 +4,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import replog.controller.alter_partition
-import replog.controller.broker_events
-import replog.controller.elections
-import replog.controller.evidence
-import replog.controller.registration
 from leader.isr import AlterPartitionQueue, Pending
 from leader.partition_leader import PartitionLeader
+from replog.controller import alter_partition, broker_events, elections, evidence, registration
 from replog.controller.cluster_state import ClusterState
 from replog.controller.decision import Decision, numbered
 from replog.errors import ErrorCode, ReplogError
@@ -24,8 +20,8 @@ from replog.server.broker.replicas.replica_manager import ReplicaManager
 from replog.server.controller.active_controller import ActiveController
 from tests.replog.simulator.variants import Variant
 
-_refusal = replog.controller.alter_partition.refusal
-_restart = replog.controller.broker_events.restart
+_refusal = alter_partition.refusal
+_restart = broker_events.restart
 _lead = RoleChanges._lead
 
 
@@ -67,7 +63,7 @@ def _elect_anyone(state: PartitionState, situation: Any, election: Any, by_evide
     return (leader if leader >= 0 or not live else live[0]), False
 
 
-_elect = replog.controller.elections._elect
+_elect = elections._elect
 
 
 def _same_leader_epoch(state: PartitionState, *arguments: Any, **options: Any) -> PartitionState:
@@ -75,7 +71,7 @@ def _same_leader_epoch(state: PartitionState, *arguments: Any, **options: Any) -
     return replace(changed, leader_epoch=state.leader_epoch) if changed is not state else state
 
 
-_settle = replog.controller.elections.settle
+_settle = elections.settle
 
 
 def _any_epoch(self: ClusterState, sender: Claim) -> BrokerRegistration:
@@ -116,7 +112,7 @@ def _completed_in_part(state: PartitionState) -> PartitionState:
     return changed if changed is state else replace(changed, isr=state.isr)
 
 
-_completed = replog.controller.elections._completed
+_completed = elections._completed
 
 
 def _in_any_order(replicas: tuple[int, ...], brokers: Any) -> tuple[int, ...]:
@@ -130,7 +126,7 @@ def _fence_all_from_one_base(self: ClusterState, now_ms: int) -> Decision[int | 
     changes = [
         change
         for broker_id in expired
-        for change in replog.controller.broker_events.fence(self.image, self._rules, self.image.brokers[broker_id])
+        for change in broker_events.fence(self.image, self._rules, self.image.brokers[broker_id])
     ]
     return Decision(changes, expired[0] if expired else None)
 
@@ -183,31 +179,21 @@ def _longest(state: PartitionState, log_ends: Any) -> int:
     return _furthest(state, {r: end._replace(last_epoch=0) for r, end in log_ends.items()})
 
 
-_furthest = replog.controller.evidence.furthest
+_furthest = evidence.furthest
 
 
 VARIANTS = [
-    Variant(
-        "empty-disk-stays-eligible", "elections", (replog.controller.registration, "restart", _restart_of_the_same_disk)
-    ),
+    Variant("empty-disk-stays-eligible", "elections", (registration, "restart", _restart_of_the_same_disk)),
     Variant(
         "last-leader-by-guess",
         "elections",
-        (replog.controller.registration, "restart", _restart_of_any_disk),
-        (replog.controller.evidence, "furthest", _last_leader),
+        (registration, "restart", _restart_of_any_disk),
+        (evidence, "furthest", _last_leader),
     ),
-    Variant(
-        "nobody-is-waited-for",
-        "elections",
-        (replog.controller.evidence, "awaited", lambda state, situation: frozenset()),
-    ),
-    Variant(
-        "missing-counts-as-empty",
-        "elections",
-        (replog.controller.evidence, "emptied", lambda state, answers: frozenset()),
-    ),
-    Variant("remembered-whatever-they-lost", "crashes", (replog.controller.evidence, "furthest", _remembered)),
-    Variant("longest-whatever-its-epoch", "elections", (replog.controller.evidence, "furthest", _longest)),
+    Variant("nobody-is-waited-for", "elections", (evidence, "awaited", lambda state, situation: frozenset())),
+    Variant("missing-counts-as-empty", "elections", (evidence, "emptied", lambda state, answers: frozenset())),
+    Variant("remembered-whatever-they-lost", "crashes", (evidence, "furthest", _remembered)),
+    Variant("longest-whatever-its-epoch", "elections", (evidence, "furthest", _longest)),
     Variant("nobody-resigns", "serving", (ReplicaManager, "resign_where_unheard", lambda self: False)),
     Variant(
         "resigns-and-goes-on-alone",
@@ -218,21 +204,13 @@ VARIANTS = [
     Variant(
         "silence-is-no-death", "serving", (ClusterState, "fence_next_expired", lambda self, now_ms: Decision([], None))
     ),
-    Variant(
-        "any-incarnation-joins", "isr", (replog.controller.alter_partition, "refusal", _refusal_of_any_incarnation)
-    ),
-    Variant("isr-by-membership", "isr", (replog.controller.alter_partition, "refusal", _refusal_by_membership)),
-    Variant(
-        "no-partition-epoch-check", "stragglers", (replog.controller.alter_partition, "refusal", _refusal_of_old_epoch)
-    ),
-    Variant(
-        "overtaken-proposals-count",
-        "stragglers",
-        (replog.controller.alter_partition, "refusal", _refusal_whenever_sent),
-    ),
-    Variant("unclean-restart-stays-eligible", "power", (replog.controller.registration, "restart", _clean_restart)),
-    Variant("anyone-leads", "swarm", (replog.controller.elections, "_elect", _elect_anyone)),
-    Variant("leader-epoch-not-raised", "swarm", (replog.controller.elections, "settle", _same_leader_epoch)),
+    Variant("any-incarnation-joins", "isr", (alter_partition, "refusal", _refusal_of_any_incarnation)),
+    Variant("isr-by-membership", "isr", (alter_partition, "refusal", _refusal_by_membership)),
+    Variant("no-partition-epoch-check", "stragglers", (alter_partition, "refusal", _refusal_of_old_epoch)),
+    Variant("overtaken-proposals-count", "stragglers", (alter_partition, "refusal", _refusal_whenever_sent)),
+    Variant("unclean-restart-stays-eligible", "power", (registration, "restart", _clean_restart)),
+    Variant("anyone-leads", "swarm", (elections, "_elect", _elect_anyone)),
+    Variant("leader-epoch-not-raised", "swarm", (elections, "settle", _same_leader_epoch)),
     Variant(
         "stale-brokers-are-heard",
         "stragglers",
@@ -249,10 +227,10 @@ VARIANTS = [
     Variant(
         "reassigned-replica-stays-in-isr",
         "moves",
-        (replog.controller.elections, "_completed", _completed_in_part),
-        (replog.controller.elections, "in_order", _in_any_order),
+        (elections, "_completed", _completed_in_part),
+        (elections, "in_order", _in_any_order),
     ),
     Variant("fenced-from-one-base", "network", (ClusterState, "fence_next_expired", _fence_all_from_one_base)),
-    Variant("fenced-stay-in-isr", "swarm", (replog.controller.broker_events, "fence", _fence_all_but_isr)),
+    Variant("fenced-stay-in-isr", "swarm", (broker_events, "fence", _fence_all_but_isr)),
     Variant("announced-before-stored", "controller", (ActiveController, "_commit", _announce_then_store)),
 ]

@@ -3,9 +3,7 @@
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import leader.isr
-import leader.list_offsets
-import leader.partition_leader
+from leader import isr, list_offsets, partition_leader
 from leader.delayed_produce import DelayedProduce, PendingProduce
 from leader.follower_state import FetchContext, FollowerState
 from leader.isr import AfterRefusal, Pending
@@ -18,14 +16,14 @@ from replog.metadata.values import PartitionState
 from replog.server.broker.replicas.replica_manager import ReplicaManager
 from tests.replog.simulator.variants import Variant
 
-_candidate: Any = leader.isr.high_watermark_candidate
+_candidate: Any = isr.high_watermark_candidate
 _become_leader = PartitionLeader.become_leader
 _begin_epoch = PartitionLeader._begin_epoch
 _on_fetched = PartitionLeader.on_fetched
 _on_result = PartitionLeader.on_alter_partition_result
 _check = DelayedProduce._check
 _append = PartitionLeader.append_records_to_leader
-_after_refusal = leader.isr.after_refusal
+_after_refusal = isr.after_refusal
 
 
 class _CommittedOnly:
@@ -146,7 +144,7 @@ def _bound_at_once(log, timestamp, isolation, epoch, _start, **how):
     return _list_offset(log, timestamp, isolation, epoch, -1, **how)
 
 
-_list_offset = leader.list_offsets.list_offset
+_list_offset = list_offsets.list_offset
 
 
 def _touch_for_appends_alone(self: ReplicaManager, tp: Any, high_watermark_advanced: bool) -> None:
@@ -181,15 +179,9 @@ def _is_of_this_life_or_a_later(self: PartitionLeader, context: FetchContext) ->
 
 
 VARIANTS = [
-    Variant(
-        "hw-from-committed-isr", "isr", (leader.partition_leader, "high_watermark_candidate", _candidate_of_committed)
-    ),
-    Variant(
-        "hw-without-laggards", "isr", (leader.partition_leader, "high_watermark_candidate", _candidate_without_laggards)
-    ),
-    Variant(
-        "hw-below-min-isr", "swarm", (leader.partition_leader, "high_watermark_candidate", _candidate_without_minimum)
-    ),
+    Variant("hw-from-committed-isr", "isr", (partition_leader, "high_watermark_candidate", _candidate_of_committed)),
+    Variant("hw-without-laggards", "isr", (partition_leader, "high_watermark_candidate", _candidate_without_laggards)),
+    Variant("hw-below-min-isr", "swarm", (partition_leader, "high_watermark_candidate", _candidate_without_minimum)),
     Variant("delayed-produce-without-epoch", "failover", (DelayedProduce, "_check", _check_without_epoch)),
     Variant("ack-before-append", "swarm", (PartitionLeader, "on_fetched", _progress_before_append)),
     Variant("expand-below-epoch-start", "isr", (PartitionLeader, "_expand_isr", _expand_at_high_watermark)),
@@ -201,9 +193,7 @@ VARIANTS = [
         (PartitionLeader, "on_fetched", _record_and_remember),
     ),
     Variant("reset-on-equal-record", "isr", (PartitionLeader, "become_leader", _become_leader_on_equal_record)),
-    Variant(
-        "revert-on-invalid-update-version", "stragglers", (leader.partition_leader, "after_refusal", _refuse_nothing)
-    ),
+    Variant("revert-on-invalid-update-version", "stragglers", (partition_leader, "after_refusal", _refuse_nothing)),
     Variant(
         "partition-epoch-forgotten-for-good",
         "isr",
@@ -218,7 +208,7 @@ VARIANTS = [
     ),
     Variant("unheard-epochs-count", "failover", (PartitionLeader, "_is_registered", _is_of_this_life_or_a_later)),
     Variant("no-epoch-start", "failover", (Log, "assign_epoch_start", lambda self, epoch, **_: None)),
-    Variant("end-offset-goes-back", "failover", (leader.partition_leader, "list_offset", _bound_at_once)),
+    Variant("end-offset-goes-back", "failover", (partition_leader, "list_offset", _bound_at_once)),
     Variant(
         "purgatory-not-told-of-lost-leadership",
         "failover",
@@ -231,7 +221,7 @@ VARIANTS = [
         "swarm",
         (PartitionLeader, "append_records_to_leader", _append_unchecked),
         (DelayedProduce, "_check", _check_without_minimum),
-        (leader.partition_leader, "high_watermark_candidate", _candidate_without_minimum),
+        (partition_leader, "high_watermark_candidate", _candidate_without_minimum),
     ),
     Variant("missed-epoch-unnoticed", "failover", (PartitionLeader, "_begin_epoch", _begin_epoch_as_the_next)),
     Variant("consumers-read-uncommitted", "swarm", (PartitionLeader, "fetch_as_consumer", _read_uncommitted)),

@@ -3,12 +3,11 @@
 import asyncio
 from typing import Any
 
-import replog.log.directories.identity
-import replog.log.directories.log_directory
-import replog.log.recovery
 from follower.partition_follower import PartitionFollower
+from replog.log import recovery
 from replog.log.compaction import rewriting
 from replog.log.compaction.rewriting import Compaction
+from replog.log.directories import identity, log_directory
 from replog.log.directories.identity import CleanStop
 from replog.log.directories.log_directory import LogDirectory
 from replog.log.durable import DurableLog
@@ -64,11 +63,11 @@ def _start_over_without_high_watermarks(self: LogDirectory, *arguments: Any) -> 
 def _always_clean(directory: Any, log_dirs: int) -> tuple[bool, CleanStop]:
     clean, stop = _take_marker(directory, log_dirs)
     if clean:
-        replog.log.directories.identity.write_marker(directory, stop.broker_epoch, log_dirs, stop.incarnation_id)
+        identity.write_marker(directory, stop.broker_epoch, log_dirs, stop.incarnation_id)
     return clean, stop
 
 
-_take_marker = replog.log.directories.identity.take_marker
+_take_marker = identity.take_marker
 
 
 def _fetch_as_if_flushed(self: PartitionFollower, *arguments: Any) -> FetchPartition | None:
@@ -114,21 +113,19 @@ _of_snapshot = ProducerState.of_snapshot
 
 VARIANTS = [
     Variant("no-recovery", "disks", (LogDirectory, "load", _trust_any_stop), raises=True),
-    Variant(
-        "marker-left-behind", "power", (replog.log.directories.log_directory, "take_marker", _always_clean), raises=True
-    ),
+    Variant("marker-left-behind", "power", (log_directory, "take_marker", _always_clean), raises=True),
     Variant(
         "stale-epochs-believed",
         "crashes",
         (LeaderEpochCache, "replace", _epochs_in_memory),
         (LeaderEpochCache, "begin_save", lambda self: None),
-        (replog.log.recovery, "epochs_match", lambda *_: True),
+        (recovery, "epochs_match", lambda *_: True),
     ),
     Variant(
         "epochs-lost-at-load",
         "crashes",
         (LeaderEpochCache, "load", staticmethod(_no_epochs)),
-        (replog.log.recovery, "epochs_match", lambda *_: True),
+        (recovery, "epochs_match", lambda *_: True),
     ),
     Variant(
         "cut-to-lost-high-watermark",

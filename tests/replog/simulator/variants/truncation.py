@@ -3,18 +3,17 @@
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import follower.partition_follower
-import leader.delayed_fetch
-import leader.fetch_session
-import leader.partition_leader
-import replog.log.formats.validation
 import replog.log.log
+from follower import partition_follower
 from follower.fetch_session_handler import FetchSessionHandler
 from follower.partition_follower import FetchState, FollowerProgress, PartitionFollower
+from leader import delayed_fetch, partition_leader
+from leader.fetch_session import FetchSession
 from leader.follower_session import FollowerSession
 from replog.errors import ErrorCode, ReplogError
 from replog.log.epochs import LeaderEpochCache
 from replog.log.fetch import FetchAnswer, FetchPartition, SessionRow, answer_of, diverges, read_log
+from replog.log.formats import validation
 from replog.log.formats.batch import iterate_batches
 from replog.log.log import Log
 from replog.log.offsets import EpochEndOffset
@@ -27,7 +26,7 @@ _on_answer = PartitionFollower.on_answer
 _truncate = PartitionFollower._truncate
 _is_current = PartitionFollower._is_current
 _take_row = FetchSessionHandler._take_row
-_check_replicated_batches = replog.log.formats.validation.check_replicated_batches
+_check_replicated_batches = validation.check_replicated_batches
 
 
 def _unvalidated(fetch: FetchPartition | None) -> FetchPartition | None:
@@ -101,7 +100,7 @@ def _take_any_push(self: PartitionFollower, leader_epoch: int | None, offset: in
     return leader_epoch == self.leader_epoch and self._update_high_watermark(offset)
 
 
-def _push_at_once(self: leader.fetch_session.FetchSession[Any], tp: TopicPartition) -> None:
+def _push_at_once(self: FetchSession[Any], tp: TopicPartition) -> None:
     _mark(self, tp)
     if not isinstance(self, FollowerSession):
         return
@@ -111,7 +110,7 @@ def _push_at_once(self: leader.fetch_session.FetchSession[Any], tp: TopicPartiti
         self._send_pushed([SessionRow(tp, request, answer_of(leader_or_error.log))])
 
 
-_mark = leader.fetch_session.FetchSession.mark
+_mark = FetchSession.mark
 
 
 def _diverges_below_log_start(log: Log, request: FetchPartition, *arguments: Any, **options: Any) -> FetchAnswer:
@@ -171,14 +170,14 @@ VARIANTS = [
         (PartitionFollower, "_truncate", _one_round),
         (PartitionFollower, "next_fetch", _fetch_after_one_round),
         (PartitionFollower, "_is_current", _is_current_after_one_round),
-        (follower.partition_follower, "truncation_target", _leaders_word),
+        (partition_follower, "truncation_target", _leaders_word),
     ),
     Variant(
         "no-leader-epoch-fencing",
         "failover",
-        (leader.partition_leader, "check_leader_epoch", _no_fence),
-        (leader.delayed_fetch, "check_leader_epoch", _no_fence),
-        (follower.partition_follower, "check_leader_epoch", _no_fence),
+        (partition_leader, "check_leader_epoch", _no_fence),
+        (delayed_fetch, "check_leader_epoch", _no_fence),
+        (partition_follower, "check_leader_epoch", _no_fence),
         (PartitionFollower, "_is_current", _is_current_in_any_epoch),
     ),
     Variant(
@@ -197,12 +196,12 @@ VARIANTS = [
         "pushed-before-validation",
         "failover",
         (PartitionFollower, "on_high_watermark", _take_any_push),
-        (leader.fetch_session.FetchSession, "mark", _push_at_once),
+        (FetchSession, "mark", _push_at_once),
     ),
     Variant(
         "divergence-below-log-start-taken",
         "laggards",
-        (leader.partition_leader, "read_log", _diverges_below_log_start),
+        (partition_leader, "read_log", _diverges_below_log_start),
         (PartitionFollower, "on_answer", _take_log_start_of_divergence),
     ),
     Variant("trailing-epoch-kept", "swarm", (LeaderEpochCache, "truncate_from_end", _keep_trailing_epoch)),

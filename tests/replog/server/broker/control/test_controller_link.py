@@ -74,9 +74,8 @@ async def test_a_call_goes_on_to_the_one_that_is_named_and_later_ones_go_there_a
 
 async def test_without_a_name_they_are_asked_in_turn_each_once(three):
     link, first, second, third = three
-    with pytest.raises(ReplogError) as refused:
+    with pytest.raises(ReplogError, match="NOT_CONTROLLER: "):
         await link.call(HEARTBEAT, pb.HeartbeatRequest(), CALL_S)
-    assert refused.value.code is ErrorCode.NOT_CONTROLLER
     assert (first.asked, second.asked, third.asked) == (1, 1, 1)
 
 
@@ -91,9 +90,8 @@ async def test_one_that_says_nothing_is_left_and_what_still_waits_there_ends(thr
     link, first, second, _ = three
     first.silent = second.decides = True
     waiting = asyncio.create_task(link.call(HEARTBEAT, pb.HeartbeatRequest(), 60))
-    with pytest.raises(ReplogError) as lost:
+    with pytest.raises(ReplogError, match="REQUEST_TIMED_OUT: "):
         await link.call(HEARTBEAT, pb.HeartbeatRequest(), 0.2)
-    assert lost.value.code is ErrorCode.REQUEST_TIMED_OUT
     async with asyncio.timeout(30):
         with pytest.raises(ReplogError, match="left for another"):
             await waiting
@@ -144,18 +142,16 @@ async def test_a_refusal_by_all_of_them_is_the_callers(three):
     link, *controllers = three
     for controller in controllers:
         controller.refuses = ErrorCode.STALE_CONTROLLER_EPOCH
-    with pytest.raises(ReplogError) as refused:
+    with pytest.raises(ReplogError, match="STALE_CONTROLLER_EPOCH: "):
         await link.call(HEARTBEAT, pb.HeartbeatRequest(), CALL_S)
-    assert refused.value.code is ErrorCode.STALE_CONTROLLER_EPOCH
     assert [controller.asked for controller in controllers] == [1, 1, 1]
 
 
 async def test_who_will_decide_soon_is_worth_another_try_whatever_others_say(three):
     link, first, _, third = three
     first.refuses = third.refuses = ErrorCode.INCONSISTENT_CLUSTER_ID
-    with pytest.raises(ReplogError) as refused:
+    with pytest.raises(ReplogError, match="NOT_CONTROLLER: "):
         await link.call(HEARTBEAT, pb.HeartbeatRequest(), CALL_S)
-    assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
 async def test_a_stream_that_ends_is_looked_for_elsewhere(three):
