@@ -22,7 +22,7 @@ LINES = {
     "replog": 244,
     "replog/chaos": 1_765,
     "replog/cli": 3_716,
-    "replog/client": 4_942,
+    "replog/client": 4_940,
     "replog/command": 515,
     "replog/common": 411,
     "replog/config": 734,
@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 465
-TESTS = 68_982
+TESTS = 68_998
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

@@ -66,6 +66,8 @@ async def test_what_an_audit_said_last_is_shown_and_a_divergence_is_a_problem(cl
             replace(equal, verdict="DIVERGED", at_ms=61_000, diverged=("t-0",), diverged_partitions=1)
         )
         facts = await cluster_facts(admin)
+        cluster.controller.state.image.audit = replace(equal, at_ms=1 << 60)  # 0.1.0 has stored what anybody said
+        assert f"audit of {1 << 60} ms after 1970: CONSISTENT" in (await cluster_facts(admin)).summary()
     assert not facts.sound
     assert replace(facts, audit=None).sound
     assert facts.as_json()["audit"]["verified"] == [{"topic": "t", "partition": 0, "offset": 70}]

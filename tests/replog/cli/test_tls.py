@@ -28,6 +28,12 @@ def test_a_cluster_gets_the_id_that_is_in_its_certificates(ok, tmp_path):
     assert cluster_id in ok("controller", "format", store, "--cluster-id", cluster_id)
 
 
+def test_who_may_read_the_authoritys_key_is_warned_of(replog, ok, tmp_path):
+    ok("tls", "init", tmp_path)
+    (tmp_path / "ca.key").chmod(0o644)
+    assert "ca.key has mode 0644: who reads it can" in replog("tls", "issue", "client", "ann", "-a", tmp_path).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

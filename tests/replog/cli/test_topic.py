@@ -1,9 +1,11 @@
-"""Which partitions `replog topic describe` shows."""
+"""Which partitions `replog topic describe` shows, and what an election on request would lose."""
 
 import pytest
 
+from replog.cli.asking import at_stake
 from replog.cli.topic import CONDITIONS, partition_rows
 from replog.client import PartitionDescription, TopicDescription
+from replog.client.descriptions import LogEnds, ReplicaLogEnd
 
 
 def partition(number: int, leader: int, isr: tuple[int, ...], adding: tuple[int, ...] = ()) -> PartitionDescription:
@@ -51,3 +53,20 @@ UNDER_REPLICATED, UNAVAILABLE, UNDER_MIN_ISR, AT_MIN_ISR = CONDITIONS
 )
 def test_only_partitions_in_the_named_condition_are_shown(conditions, expected):
     assert [row["partition"] for row in partition_rows(TOPICS, conditions)] == expected
+
+
+@pytest.mark.parametrize(
+    ("other", "lost"),
+    [
+        ((5, 90), "nothing"),
+        ((4, 95), "nothing"),
+        ((5, 93), "3 records from offset 90 on, which broker 2 has"),
+        ((6, 3), "what broker 2 has of later leader epochs"),
+        ((None, None), "what only broker 2 has"),
+        ((-2, 0), "what may be on a disk of broker 2 that is not there"),
+    ],
+)
+def test_what_an_election_on_request_would_lose_is_said_before_it(other, lost):
+    away, live = ReplicaLogEnd(2, False, *other), ReplicaLogEnd(1, True, 5, 90)
+    assert at_stake(LogEnds("NONE", (live, away))).endswith(f"broker 1 would be elected; lost would be {lost}")
+    assert at_stake(LogEnds("NONE", (away,))).endswith("no live replica has said how far it goes")

@@ -7,7 +7,7 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -15,8 +15,12 @@ import pytest
 
 from replog.client import Consumer, Producer, SyncConsumer, SyncProducer
 from replog.errors import ReplogError
+from replog.simulator.network.streams import SimulatedTransport
 from tests.replog.client.calls import CLIENTS, TP, TWINS, awaited, calls, run_apart
 from tests.replog.client.conftest import read
+from tests.replog.server.conftest import make_pair
+
+__all__ = ["make_pair"]
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55)  # of the loop, before the cancellation
 
@@ -79,6 +83,32 @@ async def test_a_closing_that_is_cancelled_closes_all_the_same(one_broker):
         async with asyncio.timeout(20):
             await used.close()
         assert not [task for task in asyncio.all_tasks() if "replog/client" in str(task.get_coro())], (client, steps)
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_what_is_interrupted_ends_within_two_seconds_though_no_broker_says_anything(make_pair, answered):
+    """Every method of every client, and then the closing. In virtual time: only what is waited for counts."""
+    pair = make_pair()
+    pair.create_topic()
+    transport = SimulatedTransport(pair.network, pair.client)
+
+    async def called(client: Any, name: str) -> None:
+        async with client("broker-1:9092,broker-2:9092", transport=transport) as used:
+            if client is Consumer:
+                used.assign([TP])
+            while True:
+                with suppress(ReplogError):
+                    await calls(client)[name](used)
+                await asyncio.sleep(1)
+
+    tasks = [pair.loop.spawn(pair.client, called(client, name)) for client in CLIENTS for name in awaited(client)]
+    pair.wait(3 * answered)
+    for broker in ("broker-1", "broker-2"):
+        pair.cut("client", broker)
+    pair.wait(3)
+    for task in tasks:
+        assert task.cancel()
+    pair.until(lambda: all(task.done() for task in tasks), 2)
 
 
 # What follows runs in a process of its own, whose main thread gets the signals.
@@ -153,4 +183,4 @@ def interrupted_calls(address: str) -> None:
 async def test_blocking_calls_that_are_interrupted_lose_nothing(one_broker, what):
     async with Producer(one_broker, batch_size=200) as producer:
         await producer.send_many("t", [b"%d" % number for number in range(1000)])
-    await run_apart(f"from {__name__} import *; {what.__name__}({one_broker!r})")
+    await run_apart(f"from {__name__} import {what.__name__}; {what.__name__}({one_broker!r})")

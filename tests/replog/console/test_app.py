@@ -47,6 +47,7 @@ async def test_what_happens_to_the_cluster_is_heard_as_it_happens(cluster, conso
 async def test_pages_come_with_a_policy_that_lets_nothing_else_in(cluster, console):
     await cluster.begin(1, partitions=1)
     async with console() as page:
+        assert b"no replica is known to have everything: it waits until all" in (await page.get("/partitions.js"))[2]
         for path, kind in (("/", "text/html"), ("/console.js", "text/javascript"), ("/console.css", "text/css")):
             status, headers, content = await page.get(path)
             assert (status, headers["content-type"].partition(";")[0]) == (200, kind)

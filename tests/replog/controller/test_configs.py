@@ -267,6 +267,12 @@ def test_a_users_quota_is_set_and_deleted_setting_by_setting(three):
     [
         ("ann", {"producer_byte_rate": 1}, ErrorCode.INVALID_REQUEST, "write User:NAME"),
         ("User:a/b", {"producer_byte_rate": 1}, ErrorCode.INVALID_REQUEST, "no /"),
+        (
+            "User:*",
+            {"producer_byte_rate": 1},
+            ErrorCode.INVALID_REQUEST,
+            "for each user without one of its own name none",
+        ),
         ("User:a", {"producer_byte_rate": 0}, ErrorCode.INVALID_CONFIG, "producer_byte_rate='0'"),
         ("User:a", {"request_percentage": 1}, ErrorCode.INVALID_CONFIG, "known: consumer_byte_rate"),
     ],

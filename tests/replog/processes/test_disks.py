@@ -62,7 +62,7 @@ def test_an_empty_disk_waits_for_the_others_and_all_records_are_there(cluster, r
         "broker 1: does not find it; if a disk is not mounted",
         f"broker 2: up to offset {RECORDS}",
         "broker 3, not alive: has not said how far it goes",
-        "broker 2 would be elected",
+        "broker 2 would be elected; lost would be what may be on a disk of broker 1 that is not there, and what only",
     ):
         assert words in unclean.stderr, unclean
     cluster.start(3)

@@ -10,36 +10,29 @@ from pathlib import Path
 
 import pytest
 
+from replog.client import SyncAdmin
 from replog.local_cluster.local_cluster import LocalCluster
 from replog.local_cluster.ports import free_port
+from replog.metadata.values import StandingAudit
 from tests.replog.waiting import until
 
 # What the rules and the dashboard for Kafka that come with Strimzi ask of a broker or controller itself.
 STRIMZI = {
-    "kafka_cluster_partition_atminisr",
-    "kafka_cluster_partition_underminisr",
+    *("kafka_cluster_partition_atminisr", "kafka_cluster_partition_underminisr"),
     "kafka_controller_controllerstats_uncleanleaderelections_total",
     "kafka_controller_kafkacontroller_activecontrollercount",
-    "kafka_controller_kafkacontroller_offlinepartitionscount",
-    "kafka_log_log_size",
-    "kafka_log_logmanager_offlinelogdirectorycount",
-    "kafka_network_socketserver_networkprocessoravgidle_percent",
-    "kafka_server_brokertopicmetrics_bytesin_total",
-    "kafka_server_brokertopicmetrics_bytesout_total",
+    *("kafka_controller_kafkacontroller_offlinepartitionscount", "kafka_log_log_size"),
+    *("kafka_log_logmanager_offlinelogdirectorycount", "kafka_network_socketserver_networkprocessoravgidle_percent"),
+    *("kafka_server_brokertopicmetrics_bytesin_total", "kafka_server_brokertopicmetrics_bytesout_total"),
     "kafka_server_brokertopicmetrics_failedfetchrequests_total",
     "kafka_server_brokertopicmetrics_failedproducerequests_total",
-    "kafka_server_brokertopicmetrics_messagesin_total",
-    "kafka_server_brokertopicmetrics_totalfetchrequests_total",
+    *("kafka_server_brokertopicmetrics_messagesin_total", "kafka_server_brokertopicmetrics_totalfetchrequests_total"),
     "kafka_server_brokertopicmetrics_totalproducerequests_total",
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-    "kafka_server_kafkaserver_linux_disk_read_bytes",
-    "kafka_server_kafkaserver_linux_disk_write_bytes",
-    "kafka_server_replicamanager_leadercount",
-    "kafka_server_replicamanager_partitioncount",
-    "kafka_server_replicamanager_underminisrpartitioncount",
-    "kafka_server_replicamanager_underreplicatedpartitions",
-    "kafka_server_socket_server_metrics_connection_count",
-    "process_open_fds",
+    *("kafka_server_kafkaserver_linux_disk_read_bytes", "kafka_server_kafkaserver_linux_disk_write_bytes"),
+    *("kafka_server_replicamanager_leadercount", "kafka_server_replicamanager_partitioncount"),
+    *("kafka_server_replicamanager_underminisrpartitioncount", "kafka_server_replicamanager_underreplicatedpartitions"),
+    *("kafka_server_socket_server_metrics_connection_count", "process_open_fds"),
 }
 NOT_SHOWN = (  # beginnings of what these, and those for KRaft and consumer groups, ask besides
     *("kafka_server_raftmetrics_", "kafka_server_raftchannelmetrics_", "kafka_server_brokermetadatametrics_"),
@@ -57,6 +50,10 @@ def scraped(address: str) -> str:
         return answer.read().decode()
 
 
+def documented(heading: str) -> set[str]:
+    return set(NAME.findall(DOCUMENT.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]))
+
+
 def test_every_process_of_a_local_cluster_shows_its_metrics(tmp_path, replog):
     with LocalCluster(tmp_path / "cluster", brokers=1) as cluster:
         members = {member.name: cluster.metrics_address(member) for member in cluster.state.members}
@@ -65,15 +62,17 @@ def test_every_process_of_a_local_cluster_shows_its_metrics(tmp_path, replog):
         made = replog("topic", "create", "--topic", "t", "--partitions", "1", "--bootstrap-server", cluster.bootstrap)
         assert made.returncode == 0, made.stderr
         until(lambda: 'kafka_log_log_size{partition="0",topic="t"}' in scraped(members["broker-1"]), "a replica")
+        with SyncAdmin(cluster.bootstrap) as admin:
+            admin.report_audit(StandingAudit("CONSISTENT", "deep", 1, (), 1, (), 0))
         texts = [scraped(address) for address in members.values()]
         samples = {line.partition(" ")[0].partition("{")[0] for text in texts for line in text.splitlines()}
         assert samples >= STRIMZI
         assert not [name for name in samples if name.startswith(NOT_SHOWN)]
         assert all(f"`{name}" in DOCUMENT.read_text() for name in NOT_SHOWN)
-        for text in texts:
-            assert set(NAME.findall(text)) <= set(NAME.findall(DOCUMENT.read_text()))
+        for name, text in zip(members, texts, strict=True):
+            own = "Brokers" if name.startswith("broker") else "Controllers"
+            assert set(NAME.findall(text)) == documented(own) | documented("Each process")
             assert "process_resident_memory_bytes" in text
-            assert "replog_event_loop_longest_step_seconds" in text
             if PROMTOOL is not None:
                 done = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True)
                 unusual = [line for line in done.stderr.splitlines() if not line.startswith("kafka_")]

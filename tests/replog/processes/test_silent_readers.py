@@ -1,4 +1,11 @@
-"""Readers that take nothing, of all that a process gives to others: it serves, and it stops."""
+"""Readers that take nothing, of all that a process gives to others: it serves, and it stops.
+
+All that stands outside, and where it is tried that it does not hold the event loop: who reads output and metrics, here;
+a full pipe or disk behind the log, `tests/replog/server/test_logging.py`; clients that take no answers or send half,
+`rpc/http2/test_unread.py`; handshakes, `rpc/http2/test_handshakes.py`; name servers, `rpc/test_names.py`; disks,
+`server/broker/replicas/test_cold_reads.py`, `server/broker/control/test_role_changes.py`, `server/metrics`; a store's,
+`server/controller/test_active_controller.py`; etcd, `server/controller/etcd/test_store.py`.
+"""
 
 import asyncio
 import fcntl

@@ -6,11 +6,13 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from replog.rpc.peer import anonymous
 from replog.server.clock import MOST_APART_MS, DeadlineTimer, TrustedTime
 from replog.simulator.runtime.loop import SimulatedLoop
 from replog.simulator.runtime.process import WALL_START_MS, ProcessClock, SimulatedProcess
 from replog.simulator.runtime.rng import Rng
 from tests.replog.log.batches import client_batch
+from tests.replog.server.broker.test_metrics import values
 from tests.replog.server.broker.virtual_pair import VirtualPair
 
 
@@ -175,6 +177,8 @@ def test_a_leader_whose_clock_is_wrong_for_a_while_deletes_nothing_and_says_so_o
         clock.jump(by_ms)
         produce(pair)  # and it refuses none that is dated right
         assert starts(pair) == (0, 0)
+        shown = values(pair.run(pair.brokers[1].metrics(anonymous("127.0.0.1")), pair.processes[1]))
+        assert shown["replog_clock_ahead_seconds"] == pytest.approx(by_ms / 1000, abs=1)
         clock.jump(-by_ms)
         assert starts(pair) == (0, 0)
     told = [line for line in lines if "ahead_s" in line]

@@ -11,9 +11,11 @@ from replog.server.logging import ENDING_S, LINES, OLDER, ROOM_BYTES, log_each
 SCRIPT = """
 import logging, sys, time
 from replog.config.processes import ServerConfig
-from replog.server.logging import LogLines
 from replog.server.logging import configure_process
+from replog.server.metrics.families import Times
+from replog.server.metrics.process import process_metrics
 from replog.server.process import survive_signals
+from replog.server.slow_steps import SlowSteps
 survive_signals()
 configure_process(ServerConfig(log_format="json"))
 log, begun, longest = logging.getLogger("test"), time.monotonic(), 0.0
@@ -21,7 +23,8 @@ for number in range(int(sys.argv[1])):
     before = time.monotonic()
     log.info("line %d %s", number, "x" * 1000)
     longest = max(longest, time.monotonic() - before)
-print(longest, LogLines.lost, flush=True)
+shown = {each.name: each for each in process_metrics(SlowSteps(), Times())}["replog_log_lines_lost"].samples[0].value
+print(longest, int(shown), flush=True)
 sys.stdin.readline()
 log.info("the last line")"""
 LOGGED = 2 * ROOM_BYTES // 1000

@@ -47,16 +47,16 @@ class NewestMetadata:
 
         Raises LogStorageError if all disks fail."""
         async with self._writing:
-            reported = ""
+            reported: type[ReplogError] | None = None  # not its words: they say how many bytes are free
             while position.version > self._durable:
                 try:
                     failures = await in_thread(lambda: self._write(position))
                 except ReplogError as error:
                     if is_of_the_disk(error):
                         raise
-                    if error.message != reported:
+                    if type(error) is not reported:
                         log.warning("the newest metadata cannot be noted, trying again", reason=error.message)
-                    reported = error.message
+                    reported = type(error)
                     await asyncio.sleep(self._backoff.next_s())
                 else:
                     self._backoff.reset()

@@ -129,9 +129,7 @@ async def test_batches_fit_a_limit_that_was_lowered_as_soon_as_one_was_refused(o
         for failure in refused:
             assert failure.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
             assert not failure.may_be_appended
-        async with asyncio.timeout(60):
-            while next(iter(producer._accumulator.topics["t"])).batch_size > 2000:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: next(iter(producer._accumulator.topics["t"])).batch_size <= 2000)
         stored = [await delivery for delivery in await producer.send_many("t", [b"x" * 100] * 100)]
         assert [metadata.offset for metadata in stored] == list(range(kept, kept + 100))
 
@@ -175,7 +173,9 @@ async def test_a_full_buffer_holds_the_sender_back_until_records_are_delivered(o
 
 async def test_many_values_are_sent_up_to_the_first_that_is_too_large(one_broker):
     async with Producer(one_broker, max_request_bytes=10_000, linger_ms=60_000) as producer:
-        words = r"a record for 't' takes up to 10082 bytes, .*, more than max_request_bytes=10000; raise that"
+        words = (
+            r"a record for 't' takes up to 10082 bytes, counted before compression, more than max_request_bytes=10000"
+        )
         with pytest.raises(ReplogError, match=words) as refused:
             await producer.send_many("t", [b"x" * 1000] * 25 + [b"x" * 10_000, b"never sent"])
         assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
@@ -248,9 +248,7 @@ async def test_a_topic_made_again_with_fewer_partitions_gets_each_record_in_orde
         await cluster.create_topic("t", replication_factor=1)
         await producer._metadata.refresh()
         producer._sender._stale.set()
-        async with asyncio.timeout(60):
-            while len(producer._accumulator.topics["t"]) > 1:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: len(producer._accumulator.topics["t"]) == 1)
         values = [b"%d" % number for number in range(50)]
         for delivery in [await producer.send("t", value, key=value) for value in values]:
             await delivery

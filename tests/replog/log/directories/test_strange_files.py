@@ -1,5 +1,6 @@
 """FIFOs, sockets and devices under the names of our files: nobody waits for them, and the error names the file."""
 
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from replog.log.directories.identity import (
     write_position,
 )
 from replog.log.directories.partition_metadata import PARTITION_METADATA
-from replog.log.errors import is_of_the_disk
+from replog.log.errors import is_of_the_disk, storage_error
 from replog.log.files.filesystem import open_plain
 from replog.log_tools.checker.findings import Severity
 from replog.log_tools.survey import survey
@@ -126,3 +127,12 @@ def test_neither_is_opened_to_read_nor_to_write(tmp_path, kind, flags):
     error = in_time(lambda: open_plain(tmp_path / "x", flags))
     assert isinstance(error, OSError)
     assert str(error) == f"[Errno 22] Not a regular file: '{tmp_path / 'x'}'"
+
+
+@pytest.mark.parametrize(
+    ("names", "of_the_disk"),
+    [("EIO EROFS ENODEV ENXIO ESTALE EUCLEAN ENOTCONN ETIMEDOUT", True), ("EACCES ENOENT ENOTDIR ELOOP EFBIG", False)],
+)
+def test_only_what_speaks_of_a_device_or_a_mount_is_an_error_of_the_disk(tmp_path, names, of_the_disk):
+    errors = [storage_error(tmp_path, OSError(getattr(errno, name), name)) for name in names.split()]
+    assert {is_of_the_disk(error) for error in errors} == {of_the_disk}, errors

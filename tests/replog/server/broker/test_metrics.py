@@ -107,15 +107,14 @@ async def test_fetches_that_wait_are_in_the_purgatory(cluster):
     await cluster.begin(1)
     waits = asyncio.create_task(cluster.fetch(TP, 0, max_wait_ms=20_000))
 
-    async def waiting() -> float:
-        return (await shown(cluster, 1))[f"{PREFIX}delayedoperationpurgatory_purgatorysize,delayedOperation=Fetch"]
+    async def waiting(count: int) -> bool:
+        now = await shown(cluster, 1)
+        return now[f"{PREFIX}delayedoperationpurgatory_purgatorysize,delayedOperation=Fetch"] == count
 
-    async with asyncio.timeout(60):
-        while await waiting() != 1:
-            await asyncio.sleep(0.01)
-        await cluster.produce(TP, batch(b"x"))
-        await waits
-    assert await waiting() == 0
+    await eventually(lambda: waiting(1))
+    await cluster.produce(TP, batch(b"x"))
+    await waits
+    assert await waiting(0)
 
 
 async def damage(cluster: InProcessCluster, broker_id: int) -> dict[str, float]:

@@ -26,9 +26,11 @@ from replog.server.broker.control.lifecycle import BrokerLifecycle, BrokerStandi
 from replog.server.broker.identity import Identity, PresenceService
 from replog.server.broker.process import serve
 from replog.server.controller.active_controller import ActiveController
+from replog.server.controller.metrics import controller_metrics
 from replog.topic import TopicPartition
 from tests.replog.metadata.test_records import later
 from tests.replog.server.broker.conftest import TP, InProcessCluster, batch, eventually
+from tests.replog.server.broker.test_metrics import values
 
 
 async def test_ct_2_a_broker_registers_recovers_runs_and_stops_in_that_order(cluster, monkeypatch):
@@ -149,9 +151,7 @@ async def test_a_broker_is_ready_when_its_replicas_are_in_sync_and_serves_before
     async with cluster.admin() as admin:
         await admin.alter_topic_configs("t", {}, delete=["follower.replication.throttled.replicas"])
     await eventually(lambda: cluster.isr(TP) == {1, 2})
-    async with asyncio.timeout(60):
-        while not await says(cluster, 2, READY):
-            await asyncio.sleep(0.05)
+    await eventually(lambda: says(cluster, 2, READY))
 
 
 async def test_a_broker_whose_partitions_have_no_leader_is_ready(cluster: InProcessCluster):
@@ -271,7 +271,7 @@ async def test_ct_29_replicas_are_asked_for_and_the_one_that_has_the_records_lea
     await eventually(lambda: cluster.log(1, T0).log_end_offset == 1)
 
 
-async def test_ct_30_nobody_leads_while_no_disk_has_the_partition(cluster):
+async def test_ct_30_nobody_leads_while_no_disk_has_the_partition(cluster, replog):
     """However often its brokers start. One whose disk is mounted again leads, and nothing is lost."""
     await cluster.begin(2)
     assert (await cluster.produce(T0, batch(b"x")))[0] is ErrorCode.NONE
@@ -289,6 +289,11 @@ async def test_ct_30_nobody_leads_while_no_disk_has_the_partition(cluster):
         )
         await asyncio.sleep(2)  # twice unclean.leader.election.interval.ms
         assert cluster.leader(T0) == -1
+        shown = values(await controller_metrics(cluster.controller))
+        assert shown["replog_controller_partitions_without_complete_replica"] == 1
+        describe = "topic", "describe", "--topic", "t", "--bootstrap-server", cluster.brokers[1].address
+        told = (await asyncio.to_thread(replog, *describe)).stderr
+        assert "t-0 waits until it is known how far its replicas go (unclean.recovery.strategy=BALANCED)" in told
         for broker in (1, 2):
             await cluster.stop_broker(broker)
     aside.rename(cluster.directory / "broker-2" / "t-0")

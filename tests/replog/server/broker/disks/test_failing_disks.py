@@ -143,6 +143,17 @@ def test_a_full_follower_leaves_the_isr_by_its_lag_and_comes_back_once_there_is_
     assert loose.log(2).log_end_offset == 15
 
 
+def test_a_start_on_a_full_disk_waits_says_so_once_and_serves_when_there_is_room(loose, monkeypatch):
+    loose.kill(2)
+    disk = FullDisk(loose, 2, monkeypatch)
+    loose.loop.call_later(30, setattr, disk, "on", False)
+    with structlog.testing.capture_logs() as told:
+        loose.start(2)
+    loose.until(lambda: loose.isr == {1, 2})
+    full = [line["event"] for line in told if "No space left on device" in line.get("reason", "")]
+    assert full == ["replica offline, to be tried again", "the newest metadata cannot be noted, trying again"]
+
+
 def test_a_replica_without_room_for_its_files_comes_once_there_is_some(loose, monkeypatch):
     disk = FullDisk(loose, 2, monkeypatch)
 

@@ -19,6 +19,7 @@ from replog.server.broker.disks.reopening import Reopening
 from replog.server.controller import active_controller
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
+from tests.replog.server.broker.test_metrics import shown
 
 T, U = TopicPartition("t", 0), TopicPartition("u", 0)
 
@@ -221,6 +222,7 @@ async def fail(cluster: InProcessCluster, broker_id: int) -> Path:
     with pytest.raises(Exception, match="a directory has the name of a file"):
         log.assign_epoch_start(7)
     await eventually(lambda: cluster.leader(T) == -1)
+    assert (await shown(cluster, broker_id))["kafka_server_replicamanager_offlinereplicacount"] == 1
     return trap
 
 
@@ -245,6 +247,7 @@ async def test_the_only_replica_in_sync_leads_again_once_its_files_can_be_read_t
     await at_once(cluster, first)
     await cluster.led(T)
     assert (cluster.leader(T), cluster.log(first, T).log_end_offset) == (first, 1)
+    assert (await shown(cluster, first))["kafka_server_replicamanager_offlinereplicacount"] == 0
 
 
 async def test_a_replica_that_was_moved_away_is_made_again_only_when_nobody_takes_it_for_what_it_was(cluster):
