@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from tests.replog.models.moment import Bounds, Step
+from tests.replog.models.replica import EVERYTHING
 
 
 class SmallModel(NamedTuple):
@@ -13,13 +14,13 @@ class SmallModel(NamedTuple):
 
 FIRST = (("append", 1), ("fetch", 2))  # one record, which 2 has, and nobody has committed
 COMMITTED = (*FIRST, ("fetch", 3), ("fetch", 2), ("fetch", 3))  # and the followers do not know
-DROPPED = (
-    ("append", 1),
-    ("fetch", 3),
-    ("fetch", 3),
-    ("lag", 1),
-    ("decide", 1),
-)  # 2 is out of the ISR, without a record
+DROPPED = (  # 2 is out of the ISR, without a record
+    *(("append", 1), ("fetch", 3), ("fetch", 3), ("lag", 1), ("decide", 1)),
+)
+UNHEARD = (*DROPPED, ("expire", (3,)), ("beat", 3))  # 3 is, too, for it was fenced, and 1 does not know
+FORGOTTEN = (  # 2 has the record, out of sync; 3 is remembered nowhere: its disk came back empty; then 1 died
+    *(*DROPPED, ("fetch", 2), ("kill", 3), ("expire", (3,)), ("start", 3, EVERYTHING), ("kill", 1), ("expire", (1,))),
+)
 OVERTAKEN = (  # 2 was out of the ISR and is to join it; a first copy of that proposal is late
     *(*FIRST, ("lag", 1), ("decide", 1), ("fetch", 2), ("repeat", 1)),
 )
@@ -31,11 +32,11 @@ RETURNED = (  # as DIVERGED, and 1 is in sync again; a fetch of 3 has been on it
 ONE_LEFT = (*COMMITTED, ("kill", 3), ("expire", (3,)), ("kill", 2))
 LAST_DEAD = (*ONE_LEFT, ("expire", (2,)), ("kill", 1), ("expire", (1,)), ("start", 3, 0), ("start", 2, 0))
 PASSED_OVER = (  # 1 knows that 3 has its record; then 2 led without it, and 1 did not hear of that
-    *(("append", 1), ("fetch", 3), ("fetch", 3), ("expire", (2, 3)), ("expire", (1,)), ("beat", 2), ("beat", 3)),
-    *(("catch_up", 2), ("catch_up", 3), ("fetch", 3)),
+    *(("append", 1), ("fetch", 3), ("fetch", 3), ("expire", (3,)), ("expire", (1,)), ("beat", 3), ("catch_up", 2)),
+    *(("catch_up", 3), ("fetch", 3), ("beat", 1)),
 )
 OUTRUN = (  # 2 and 3 have a committed record of a newer epoch, 1 has more records, and all have died at once
-    *(*FIRST, ("append", 1), ("append", 1), ("expire", (1,)), ("hear", 2), ("catch_up", 3), ("append", 2)),
+    *(*FIRST, ("append", 1), ("append", 1), ("expire", (1,)), ("hear", 2), ("hear", 3), ("append", 2)),
     *(("fetch", 3), ("fetch", 3), ("kill", 1), ("kill", 2), ("kill", 3), ("expire", (3,)), ("expire", (2,))),
     *(("start", 1, 0), ("start", 2, 0), ("start", 3, 0)),
 )
@@ -47,6 +48,8 @@ MODELS = {
     "lagging": SmallModel(Bounds(appends=1, lags=1), FIRST),
     "without-elr": SmallModel(Bounds(appends=1, lags=1), FIRST, eligible_leaders=False),
     "dropped": SmallModel(Bounds(appends=1, suspicions=1), DROPPED),
+    "unheard": SmallModel(Bounds(appends=1), UNHEARD),
+    "forgotten": SmallModel(Bounds(appends=0, losses=1), FORGOTTEN),
     "diverged": SmallModel(Bounds(appends=0, suspicions=1), DIVERGED),
     "pushes": SmallModel(Bounds(appends=0, pushes=1), DIVERGED),
     "returned": SmallModel(Bounds(appends=0, suspicions=1), RETURNED),

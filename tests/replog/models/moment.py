@@ -74,12 +74,10 @@ class Moment:
 
     @property
     def _decided(self) -> Decided:
-        decided: Decided = self.model.controller.views[self.controller]
-        return decided
+        return self.model.controller.views[self.controller]
 
     def _view(self, b: int) -> View:
-        view: View = self.model.brokers[b].views[self.replicas[b - 1]]
-        return view
+        return self.model.brokers[b].views[self.replicas[b - 1]]
 
     def _is_down(self, b: int) -> bool:
         return self._view(b).seen.process.state is DEAD

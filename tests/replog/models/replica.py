@@ -341,11 +341,8 @@ class Replica:
         seen.broker_epoch, seen.lost_below = self.broker_epoch, self.lost_below
         for batch in _prefix(log):
             seen.chain.append(batch)
-        seen.end, seen.start, seen.high_watermark = (
-            frozen.log_end_offset,
-            frozen.log_start_offset,
-            frozen.high_watermark,
-        )
+        seen.end, seen.start = frozen.log_end_offset, frozen.log_start_offset
+        seen.high_watermark = frozen.high_watermark
         seen.latest, seen.elected_with = frozen.epochs.latest, dict(self.elected_with)
         seen.leader, seen.role = leader, leader or follower
         seen.epoch = seen.role.leader_epoch if seen.role is not None else -1

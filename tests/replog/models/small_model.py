@@ -49,6 +49,7 @@ class Model:
             Bounds(*[len(beginning)] * len(bounds)),
         )
         for step in beginning:
+            assert step in list(self.enabled(self.root)), f"{step} of {beginning}"
             self.root = self.do(self.root, step)
         self.root = self.root._replace(left=bounds)
 
@@ -61,8 +62,7 @@ class Model:
             memory.close()
 
     def view(self, state: State, broker_id: int) -> View:
-        view: View = self.brokers[broker_id].views[state.replicas[broker_id - 1]]
-        return view
+        return self.brokers[broker_id].views[state.replicas[broker_id - 1]]
 
     # which steps
 

@@ -24,6 +24,9 @@ FOUND_BY_MODEL = {
     "dropped": "expand-below-epoch-start expand-at-once reset-on-equal-record any-incarnation-joins",
     "proposals": "revert-on-invalid-update-version isr-by-membership",
     "crashes": "zombie-fetches-count unheard-epochs-count stale-epochs-believed epochs-lost-at-load",
+    "unheard": "no-partition-epoch-check",
+    "passed-over": "missed-epoch-unnoticed old-offsets-after-election",
+    "forgotten": "remembered-whatever-they-lost",
     "one-left": "empty-disk-stays-eligible unclean-restart-stays-eligible anyone-leads fenced-from-one-base",
     "last-dead": "last-leader-by-guess nobody-is-waited-for",
     "outrun": "longest-whatever-its-epoch",
@@ -32,16 +35,12 @@ FOUND_BY_MODEL = {
 }
 FOUND_IN = {name: model for model, names in FOUND_BY_MODEL.items() for name in names.split()}
 WHY_NOT = {
-    "a model can express it, and none has found it in its nearest 8,000 states": (
-        "no-partition-epoch-check trailing-epoch-kept missed-epoch-unnoticed old-offsets-after-election"
-    ),
     "every log begins at 0": "divergence-below-log-start-taken hw-kept-by-full-truncation any-clock-deletes",
     "somebody waits for ever, and no state is wrong (INV-19, INV-21, live)": (
         "purgatory-not-told-of-lost-leadership produce-not-told-of-high-watermark consumer-on-follower-not-woken "
         "nobody-resigns silence-is-no-death proposal-replaces-one-in-flight partition-epoch-forgotten-for-good "
-        "leader-misses-isr-changes stale-brokers-are-heard"
+        "leader-misses-isr-changes stale-brokers-are-heard trailing-epoch-kept"
     ),
-    "one replica loses something, and another one that had everything has it still": "remembered-whatever-they-lost",
     "no more than one disk is lost": "missing-counts-as-empty",
     "no partition moves": "reassigned-replica-stays-in-isr",
     "no topic is deleted": "missed-deletion-unnoticed",
