@@ -71,25 +71,14 @@ class Deciding:
 
     # steps
 
-    def register(self, broker_id: int, *, is_empty: bool) -> None:
+    def register(self, broker_id: int, is_empty: bool) -> None:
         """A new process; the one before it is gone, and the controller has found that out."""
         before = self.state.image.brokers[broker_id]
         self._decide(self.state.fence_gone(before, self.now_ms))
-        epoch = self._decide(
-            self.state.register_broker(
-                Registration(
-                    cluster_id="",
-                    broker_id=broker_id,
-                    incarnation_id=before.broker_epoch.to_bytes(16, "big"),
-                    address=before.address,
-                    rack="",
-                    previous_broker_epoch=NO_BROKER_EPOCH,
-                    missing=[(TOPIC.topic_id, [TP.partition])] if is_empty else [],
-                ),
-                self.now_ms,
-            )
-        )
-        self.said.insert(0, epoch)
+        missing = [(TOPIC.topic_id, [TP.partition])] if is_empty else []
+        incarnation_id = before.broker_epoch.to_bytes(16, "big")
+        new = Registration("", broker_id, incarnation_id, before.address, "", NO_BROKER_EPOCH, missing=missing)
+        self.said.insert(0, self._decide(self.state.register_broker(new, self.now_ms)))
 
     def expire(self, brokers: tuple[int, ...]) -> None:
         """Their sessions end together."""
@@ -110,13 +99,7 @@ class Deciding:
         self._decide(self.state.recover(self.now_ms))
 
     def alter(
-        self,
-        broker_id: int,
-        broker_epoch: int,
-        known: int,
-        leader_epoch: int,
-        partition_epoch: int,
-        isr: tuple[Any, ...],
+        self, broker_id: int, broker_epoch: int, known: int, leader_epoch: int, partition_epoch: int, isr: Any
     ) -> None:
         """A proposal; every broker that could take over from a leader that resigns is there."""
         proposal = Proposal(TP, TOPIC.topic_id, broker_id, leader_epoch, partition_epoch, isr, False, known)
@@ -138,10 +121,7 @@ class Deciding:
     def run(self, event: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         self.said = []
         self.now_ms += 1
-        if event == "register":
-            self.register(arguments[0], is_empty=arguments[1])
-        else:
-            getattr(self, event)(*arguments)
+        getattr(self, event)(*arguments)
         return tuple(self.said)
 
     def close(self) -> None:

@@ -1,4 +1,5 @@
-"""Every state of a model, nearest first: what breaks an invariant is found by a shortest way to it.
+"""Every state of a model, nearest first: what breaks an invariant is found by a shortest way to it, who waits for ever
+by a way from near by.
 
 `python -m tests.replog.models.explore [NAME …]` goes through the models with more troubles, as far as there is time.
 """
@@ -54,20 +55,22 @@ def made(small: SmallModel) -> Iterator[Model]:
             model.close()
 
 
-def explore(small: SmallModel, most: float = math.inf, cpu_s: float = math.inf) -> Explored:
-    """Until nothing is left, there are `most` states, the time is up, or an invariant is broken."""
+def explore(small: SmallModel, most: float = math.inf, cpu_s: float = math.inf, *, rests: bool = True) -> Explored:
+    """Until nothing is left, there are `most` states, the time is up, or an invariant is broken. `rests`: whether it is
+    looked for who waits for ever."""
     with made(small) as model:
-        done = _explore(model, most, cpu_s)
+        done = _explore(model, most, cpu_s, rests)
         if done.violation is not None:
             done.story = tell(model, small, done)
         return done
 
 
-def _explore(model: Model, most: float, cpu_s: float) -> Explored:
+def _explore(model: Model, most: float, cpu_s: float, rests: bool) -> Explored:
     done, began = Explored(), time.process_time()
     came: list[tuple[int, Any]] = [(-1, None)]  # from which state, by which step
     seen, waiting = {hash(model.root)}, deque([(model.root, 0, 0)])
     number, step = 0, None
+    to_rest: list[Step] = []
     try:
         while waiting and len(came) < most and (done.steps % 64 or time.process_time() - began < cpu_s):
             state, number, done.depth = waiting.popleft()
@@ -79,12 +82,16 @@ def _explore(model: Model, most: float, cpu_s: float) -> Explored:
                     seen.add(key)
                     waiting.append((after, len(came), done.depth + 1))
                     came.append((number, step))
+                    if rests and len(came) % 4 == 0:  # not of all: that would take longer than all else
+                        model.rest(after, to_rest)
+                        to_rest.clear()
         done.complete = not waiting
     except Violation as violation:
         done.violation = violation
         while step is not None:
             done.trace.insert(0, step)
             number, step = came[number]
+        done.trace += to_rest
     done.states, done.cpu_s = len(came), time.process_time() - began
     return done
 

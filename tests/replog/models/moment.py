@@ -152,8 +152,7 @@ class Moment:
         self._decide("expire", brokers)
 
     def beat(self, b: int) -> None:
-        ends = self._run(b, "tell_ends")
-        self._decide("beat", b, self._view(b).seen.broker_epoch, self.heard[b - 1], ends)
+        self._decide("beat", b, self._view(b).seen.broker_epoch, self.heard[b - 1], self._run(b, "tell_ends"))
 
     def decide(self, b: int) -> None:
         self.decide_slowly(b, spend=0)

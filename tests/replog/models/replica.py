@@ -6,7 +6,6 @@ Each public method is a step. What it says to others is in `said`, as plain valu
 import copy
 import os
 import shutil
-from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -299,7 +298,7 @@ class Replica:
             self._frozen("", self.queue._queued.get(TP)),
             self.queue._in_flight is None,
             getattr(getattr(role, "state", None), "proposal", 0) is self.queue._queued.get(TP),
-            tuple(sorted(_waiting(self.manager))),
+            _waiting(self.manager),
             tuple(self._frozen("", memory.get(each)) for memory in REMEMBERED_BY_VARIANTS for each in (role, log)),
         )
 
@@ -348,7 +347,7 @@ class Replica:
         seen.epoch = seen.role.leader_epoch if seen.role is not None else -1
         seen.state = leader.state if leader is not None else None
         copies = self.fetching.leader if self.up and follower is not None else None
-        return View(seen, copies, *self._shown())
+        return View(seen, copies, self.up and _waiting(self.manager), *self._shown())
 
     def _shown(self) -> tuple[int, int | None]:
         """What consumers can read here, and the end that they are told, if it leads."""
@@ -374,14 +373,14 @@ class View(NamedTuple):
 
     seen: SeenReplica
     copies: int | None  # the broker that it copies
+    waiting: Any  # produces that are not answered
     readable: int  # up to where consumers can read here,
     told: int | None  # and the end that they are told, if it leads
 
 
-def _waiting(manager: ReplicaManager) -> Iterator[tuple[int, int]]:
-    for operation in manager.produces.purgatory.waiting:
-        for produce in operation._pending.get(TP, {}).values():
-            yield produce.required_offset, produce.leader_epoch
+def _waiting(manager: ReplicaManager) -> tuple[Any, ...]:
+    pending = (operation._pending.get(TP, {}) for operation in manager.produces.purgatory.waiting)
+    return tuple(sorted((one.required_offset, one.leader_epoch) for each in pending for one in each.values()))
 
 
 _batches: dict[tuple[Any, ...], KnownBatch] = {}

@@ -10,15 +10,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from leader.isr import Committed
 from replog.metadata.changes import Change
 from replog.metadata.values import NO_LEADER
 from replog.simulator.checks.partition_ledger import PartitionLedger
 from replog.simulator.invariants import Violation
 from replog.simulator.runtime.process import DEAD
 from tests.replog.models.deciding import BEGINNING, BROKERS, Deciding
-from tests.replog.models.moment import Bounds, Moment, State, Step
+from tests.replog.models.moment import BOUNDED, Bounds, Moment, State, Step
 from tests.replog.models.replica import EVERYTHING, TP, Replica, View
 
+CALM = Bounds(*[0] * len(Bounds._fields))
 BY_EPOCH = "leaders", "recorded_leaders", "committed_at_election", "highest_of_epoch", "unclean"  # of a ledger
 
 
@@ -32,6 +34,7 @@ class Model:
         self.controller = Memory(lambda: Deciding(eligible_leaders=eligible_leaders))
         self._directory = directory
         self._logs = 0
+        self._restful: set[int] = set()
         self._ledgers: list[PartitionLedger] = []
         self._ledger_ids: dict[Any, int] = {}
         self.checked: dict[Any, int] = {}  # what was checked already: the ledger after it
@@ -63,6 +66,35 @@ class Model:
 
     def view(self, state: State, broker_id: int) -> View:
         return self.brokers[broker_id].views[state.replicas[broker_id - 1]]
+
+    # where it ends
+
+    def rest(self, state: State, way: list[Step]) -> None:
+        """INV-21: without more troubles, whatever happens leads to where nothing happens any more, and then all brokers
+        are in sync and have the same, and nobody waits. `way` is one way there."""
+        state = state._replace(left=CALM)
+        while hash(state) not in self._restful:
+            self._restful.add(hash(state))
+            for step in self.enabled(state):
+                after = self.do(state, step)
+                if after != state:
+                    way.append(step)
+                    state = after
+                    break
+            else:
+                self._check_rest(state)
+
+    def _check_rest(self, state: State) -> None:
+        seen = {b: self.view(state, b).seen for b in BROKERS}
+        waiting = [self.view(state, b).waiting for b in BROKERS]
+        decided = self.controller.views[state.controller].partition
+        held = {(each.epoch, each.end, each.high_watermark, each.chain.last) for each in seen.values()}
+        led = [(each.leader.partition_epoch, each.state) for each in seen.values() if each.leader is not None]
+        is_settled = len(held) == 1 and seen[1].high_watermark == seen[1].end and not any(waiting)
+        if not is_settled or led != [(decided.partition_epoch, Committed(frozenset(BROKERS)))]:
+            ledger = self.ledger(state.ledger)
+            ledger.replicas = seen
+            ledger.fail("INV-21", f"nothing happens any more; produces that wait: {waiting}")
 
     # which steps
 
@@ -97,12 +129,7 @@ class Model:
             if leader is not None:
                 if left.pushes:
                     yield from (("push", b, other) for other in BROKERS if other != b and other not in down)
-                if left.appends:
-                    yield "append", b
-                if left.lags:
-                    yield "lag", b
-                if left.resignations:
-                    yield "resign", b
+                yield from ((name, b) for name in ("append", "lag", "resign") if getattr(left, BOUNDED[name]))
             if left.crashes:
                 yield "kill", b
             if left.suspicions and b not in fenced:

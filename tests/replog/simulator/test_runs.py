@@ -46,8 +46,7 @@ def test_forty_seeds_hold_every_invariant():
 
 @pytest.mark.processes
 def test_seeds_with_hundreds_of_partitions_hold_every_invariant():
-    outcomes = list(run_seeds((2, 3), PROFILES["many"], jobs=JOBS))
-    failed = [outcome for outcome in outcomes if outcome.failed]
+    failed = [outcome for outcome in run_seeds((2, 3), PROFILES["many"], jobs=JOBS) if outcome.failed]
     assert not failed, _told(failed)
 
 

@@ -51,8 +51,7 @@ def test_st_7_nearly_a_follower_in_a_later_epoch_or_incarnation(tmp_path, world)
 
 def test_hw_2_records_are_exposed_with_too_few_in_sync(tmp_path):
     world = three(tmp_path, "0:0-4", min_insync_replicas=2)
-    alone = state(partition_epoch=1, isr=(1,))
-    leader = world.elect(alone)
+    leader = world.elect(state(partition_epoch=1, isr=(1,)))
     world.append(1)  # nearly
     assert world.partition.committed_end == 5
     leader.log.maybe_increment_high_watermark(6)
@@ -75,8 +74,7 @@ def test_hw_3_records_are_exposed_that_a_member_of_the_maximal_isr_does_not_have
 
 def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch(world):
     world.append(1, 2)
-    second = state(epoch=1, partition_epoch=1, isr=(1, 2))
-    leader = world.elect(second)
+    leader = world.elect(state(epoch=1, partition_epoch=1, isr=(1, 2)))
     for replica_id, end in ((2, 5), (3, 5)):
         _believe(world, replica_id, end)
     proposal = IsrProposal(1, 1, ((1, 101), (2, 102), (3, 103)))

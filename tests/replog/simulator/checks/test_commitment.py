@@ -35,9 +35,8 @@ def test_inv_10_more_than_any_leader_ever_had(world):
 
 def test_inv_10_more_than_the_leader_of_its_epoch_had(world):
     """An earlier leader had as much; this one has not told it yet."""
-    world.hosted(2).log.update_high_watermark(3)
-    world.hosted(3).log.update_high_watermark(3)
     for broker_id in (2, 3):
+        world.hosted(broker_id).log.update_high_watermark(3)
         world.step(broker_id)
     world.elect(SECOND)
     world.follow(3, SECOND)
@@ -73,12 +72,11 @@ def test_inv_11_a_leader_exposes_what_is_not_what_was_committed(world):
 
 def test_inv_11_a_leader_without_what_was_committed_when_it_was_elected(world):
     """Its broker's log was cut between the election and the news of it."""
-    recorded = state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3))
-    world.record(recorded)
+    world.record(SECOND)
     world.partition.state = None  # so that only the new leader is looked at
     world.hosted(2).log.truncate_to(4)
     with violates("INV-11", "broker 2 begins to lead in epoch 1", "below 5"):
-        world.lead(2, recorded)
+        world.lead(2, SECOND)
 
 
 def test_inv_11_a_leader_that_takes_up_its_epoch_late_need_not_have_what_came_after(world):
@@ -157,8 +155,7 @@ def test_inv_11_an_unclean_election_that_does_not_say_so(world):
 def test_what_a_leader_exposes_is_committed_batch_by_batch_whatever_its_log_start(tmp_path):
     world = TinyWorld(tmp_path)
     world.record(state(isr=(1,)))
-    log = world.start(1, "0:7-9")
-    log.high_watermark = 7
+    world.start(1, "0:7-9").high_watermark = 7
     world.partition.highest_start = 7  # a leader's
     world.lead(1, state(isr=(1,)))
     assert (world.partition.committed_end, str(world.partition.committed)) == (10, "0:7-9")
@@ -210,8 +207,7 @@ def _asked(world: TinyWorld, offset: int, outcome: Outcome = Outcome.PENDING) ->
 
 
 def _delete(world: TinyWorld, leader_id: int, offset: int) -> None:
-    leader = world.leader(leader_id)
-    leader.delete_records(offset)
+    world.leader(leader_id).delete_records(offset)
     world.step(leader_id)
 
 

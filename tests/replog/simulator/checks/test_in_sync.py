@@ -67,16 +67,14 @@ def test_inv_5_nothing_is_asked_of_a_replica_that_was_taken_from_the_assignment(
 def test_inv_6_another_record_in_the_place_of_an_exposed_one(world):
     """INV-6, for a deposed leader"""
     world.record(state(leader=2, epoch=1, partition_epoch=1, isr=(2, 3)))
-    follower = world.follower(3)
-    follower.leader_epoch = 1
+    world.follower(3).leader_epoch = 1
     _rewrite(world, 3, 4, epoch=1)
     with violates("INV-6", "broker 3", "leader 1 in epoch 0", "0:0-3 1:4-4"):
         world.step(3)
 
 
 def test_inv_7_the_controller_has_a_member_that_its_leader_does_not_wait_for(world):
-    leader = world.leader(1)
-    leader.state = Committed(frozenset({1, 2}))
+    world.leader(1).state = Committed(frozenset({1, 2}))
     with violates("INV-7", "[1, 2]", "[1, 2, 3]"):
         world.step(1)
 

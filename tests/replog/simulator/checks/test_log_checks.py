@@ -34,8 +34,7 @@ def test_inv_1_a_log_start_beyond_the_high_watermark(world):
 
 def test_inv_1_an_epoch_that_the_controller_has_not_given(tmp_path):
     world = _in_epoch(tmp_path, 1, "0:0-4")
-    follower = world.follower(1)
-    follower.leader_epoch = 2
+    world.follower(1).leader_epoch = 2
     with violates("INV-1", "epoch 2", "the controller has given 1"):
         world.step(1)
 
@@ -73,8 +72,7 @@ def test_inv_13_a_log_that_begins_later_shows_what_lies_before_when_another_come
     world.start(3, "1:5-6")
     for broker_id in (3, 1):  # the one that begins at 5 first
         world.follow(broker_id, recorded)
-    third = world.partition.batches[1, 5]
-    assert third.previous is world.partition.batches[0, 4]
+    assert world.partition.batches[1, 5].previous is world.partition.batches[0, 4]
 
 
 def _write(log: Log, batch: bytes) -> None:

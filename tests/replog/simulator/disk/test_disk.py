@@ -209,8 +209,7 @@ def test_a_file_that_was_replaced_atomically_is_the_old_or_the_new_one(tmp_path)
     assert {files["checkpoint"] for files in left} <= {b"old", b"new, and longer"}
     shutil.rmtree(tmp_path)
     tmp_path.mkdir()
-    left = outcomes(tmp_path, not_synced)
-    assert {b"old", b"new", b""} < {files["checkpoint"] for files in left}
+    assert {b"old", b"new", b""} < {files["checkpoint"] for files in outcomes(tmp_path, not_synced)}
 
 
 def test_renames_and_removals_of_one_directory_are_undone_from_the_end(tmp_path):
@@ -298,8 +297,7 @@ def test_files_opened_by_name_are_seen_too(tmp_path):
         with (home / "text").open("rb") as binary:
             assert binary.read() == b"three"
 
-    left = {files["text"] for files in outcomes(tmp_path, work)}
-    assert {b"one\ntwo\n", b"", b"three"} < left
+    assert {b"one\ntwo\n", b"", b"three"} < {files["text"] for files in outcomes(tmp_path, work)}
 
 
 def test_a_files_time_is_virtual_and_a_directorys_order_its_names(host):

@@ -16,8 +16,7 @@ from tests.replog.simulator.hosts import Pair
 
 def test_blocked_one_way_answers_are_lost_but_requests_arrive(pair):
     pair.network.block("broker-1", "client-1")
-    error = pair.run(error_of(pair.ask("a", timeout_s=1.0)))
-    assert error.code is ErrorCode.REQUEST_TIMED_OUT
+    assert pair.run(error_of(pair.ask("a", timeout_s=1.0))).code is ErrorCode.REQUEST_TIMED_OUT
     assert pair.handlers.asked == [["a"]]
     pair.network.heal("broker-1", "client-1")
     assert pair.run(pair.ask("b")) == ["b"]
