@@ -56,7 +56,7 @@ sim-variants: $(SETUP_DONE)  ## Whether the simulator catches protocols that are
 
 MODEL_SECONDS := 300
 
-models: $(SETUP_DONE)  ## Small clusters in every order of their steps, more of them than in `make test` (MODEL_SECONDS=300 of CPU for each of 27)
+models: $(SETUP_DONE)  ## Small clusters in every order of their steps, more of them than in `make test` (MODEL_SECONDS=300 of CPU for each of 29)
 	@$(PYTHON) -m tests.replog.models.explore --seconds $(MODEL_SECONDS)
 
 SECONDS := 600

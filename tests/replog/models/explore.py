@@ -115,6 +115,7 @@ SENTENCES = {
     "push": "leader {} tells broker {} its high watermark",
     "repeat": "leader {}'s proposal is on its way twice",
     "resign": "leader {} asks to lead no more",
+    "retain": "leader {}'s records are deleted by retention",
 }
 
 

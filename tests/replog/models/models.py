@@ -35,6 +35,10 @@ PASSED_OVER = (  # 1 knows that 3 has its record; then 2 led without it, and 1 d
     *(("append", 1), ("fetch", 3), ("fetch", 3), ("expire", (3,)), ("expire", (1,)), ("beat", 3), ("catch_up", 2)),
     *(("catch_up", 3), ("fetch", 3), ("beat", 1)),
 )
+RETAINED = (  # retention deleted two records, 2 begins behind them, 1 came back empty, and 3, which has them, died
+    *(*DROPPED, ("append", 1), ("fetch", 3), ("fetch", 3), ("retain", 1), ("fetch", 2), ("kill", 1), ("expire", (1,))),
+    *(("start", 1, EVERYTHING), ("kill", 3), ("expire", (3,))),
+)
 OUTRUN = (  # 2 and 3 have a committed record of a newer epoch, 1 has more records, and all have died at once
     *(*FIRST, ("append", 1), ("append", 1), ("expire", (1,)), ("hear", 2), ("hear", 3), ("append", 2)),
     *(("fetch", 3), ("fetch", 3), ("kill", 1), ("kill", 2), ("kill", 3), ("expire", (3,)), ("expire", (2,))),
@@ -60,6 +64,8 @@ MODELS = {
     "one-left": SmallModel(Bounds(appends=0, crashes=1, losses=1), ONE_LEFT),
     "last-dead": SmallModel(Bounds(appends=0, losses=1), LAST_DEAD),
     "outrun": SmallModel(Bounds(appends=0), OUTRUN),
+    "deleting": SmallModel(Bounds(appends=0, deletions=1), DROPPED),
+    "retained": SmallModel(Bounds(appends=0, losses=1), RETAINED),
     "resigning": SmallModel(Bounds(appends=1, resignations=1)),
 }
 

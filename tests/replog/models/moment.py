@@ -33,10 +33,11 @@ class Bounds(NamedTuple):
     delays: int = 0  # a message is overtaken by others, or lost, or sent again
     pushes: int = 0  # a leader tells its high watermark at once
     resignations: int = 0
+    deletions: int = 0  # by retention
     failovers: int = 0  # of the controller
 
 
-BOUNDED = {"append": "appends", "lag": "lags", "resign": "resignations", "kill": "crashes"}
+BOUNDED = {"append": "appends", "lag": "lags", "resign": "resignations", "kill": "crashes", "retain": "deletions"}
 
 
 class State(NamedTuple):
@@ -54,19 +55,13 @@ class Moment:
     """A state that is being changed. Other steps than those of `BOUNDED` are methods."""
 
     def __init__(self, model: Any, state: State) -> None:
-        self.model = model
-        self.replicas = list(state.replicas)
-        self.controller = state.controller
-        self.heard = list(state.heard)
-        self.commits = state.commits
-        self.altering = list(state.altering)
-        self.late = list(state.late)
-        self.left = state.left
-        self.ledger = state.ledger
+        self.model, self.left = model, state.left
+        self.controller, self.commits, self.ledger = state.controller, state.commits, state.ledger
+        self.replicas, self.heard = list(state.replicas), list(state.heard)
+        self.altering, self.late = list(state.altering), list(state.late)
 
     def state(self) -> State:
-        up = [self.heard[b - 1] for b in BROKERS if not self._is_down(b)]
-        heard = min(up, default=self._decided.version)
+        heard = min([self.heard[b - 1] for b in BROKERS if not self._is_down(b)], default=self._decided.version)
         commits = tuple(commit for commit in self.commits if self.model.version(commit) > heard)
         late = tuple(sorted(self.late, key=repr)) if len(self.late) > 1 else tuple(self.late)
         replicas, altering = tuple(self.replicas), tuple(self.altering)
@@ -252,8 +247,7 @@ class Moment:
         first_seen = old.process is not new.process
         new.epoch, new.leader, new.state, new.high_watermark = -1, None, None, -1
         if not first_seen:
-            same = old.leader is not None and new.hosted.leader is not None
-            new.leader = new.hosted.leader if same else old.leader
+            new.leader = new.hosted.leader if old.leader is not None and new.hosted.leader is not None else old.leader
             new.epoch, new.state, new.high_watermark = old.epoch, old.state, old.high_watermark
         ledger.replicas[b] = new
         led_in = new.epoch if old.leader is not None and not first_seen else -1

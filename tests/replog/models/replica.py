@@ -113,10 +113,9 @@ class Replica:
         end = self.log.log_end_offset if self.broker_epoch != NO_BROKER_EPOCH else 0
         if lost == EVERYTHING:
             shutil.rmtree(self.directory, ignore_errors=True)
-            self.high_watermark = 0
         elif lost:
             _cut(self.log, end - lost)
-            self.high_watermark = 0
+        self.high_watermark = 0 if lost else self.high_watermark
         self.directory.mkdir(exist_ok=True)
         self.log = Log.open(
             self.directory, topic_config(TOPIC.name, TOPIC.configs), clean=False, high_watermark=self.high_watermark
@@ -140,9 +139,8 @@ class Replica:
 
     def hear(self, changes: tuple[Change, ...]) -> None:
         """Apply metadata, as `RoleChanges.apply_changes` does."""
-        kinds = set()
+        kinds = {change.kind for change in changes}
         for change in changes:
-            kinds.add(change.kind)
             self.image.put(change)
             if change.kind == "broker" and self.registered.get(change.name, (0, 0))[0] != change.value.broker_epoch:
                 self.registered[change.name] = change.value.broker_epoch, self.clock.monotonic_ms()
@@ -226,6 +224,12 @@ class Replica:
             leader.resign()
             self.manager.propose(TP, leader)
 
+    def retain(self) -> None:
+        """Retention deletes all, if all is committed."""
+        if self.log.size and self.log.high_watermark == self.log.log_end_offset:
+            self.log.roll()
+            self.log.remove_first(len(self.log.segments) - 1)
+
     def take_verdict(self, error: ErrorCode, state: Any) -> None:
         for tp, proposal in self.queue.on_answer([TP]).items():
             self.manager.on_alter_partition_result(tp, proposal, error, state)
@@ -305,9 +309,8 @@ class Replica:
     def _frozen(self, name: str, value: Any) -> Any:
         if isinstance(value, FollowerState):
             known, old_ms = value.settled(), self.clock.monotonic_ms() - self.config.replica_lag_time_max_ms
-            if known.last_caught_up_ms >= old_ms:
-                caught_up: Any = "lately"
-            else:  # the last fetch may say that it was, once the next has come
+            caught_up: Any = "lately"
+            if known.last_caught_up_ms < old_ms:  # the last fetch may say that it was, once the next has come
                 caught_up = known.last_fetch_leader_end_offset if known.last_fetch_ms >= old_ms else "long ago"
             return known.log_start_offset, known.log_end_offset, caught_up, known.broker_epoch
         if isinstance(value, IsrProposal):

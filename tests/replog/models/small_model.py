@@ -88,9 +88,10 @@ class Model:
         seen = {b: self.view(state, b).seen for b in BROKERS}
         waiting = [self.view(state, b).waiting for b in BROKERS]
         decided = self.controller.views[state.controller].partition
-        held = {(each.epoch, each.end, each.high_watermark, each.chain.last) for each in seen.values()}
+        lasts = {each.chain.last for each in seen.values() if each.start < each.end}  # the others begin at their end
+        held = {(each.epoch, each.end, each.high_watermark) for each in seen.values()}
         led = [(each.leader.partition_epoch, each.state) for each in seen.values() if each.leader is not None]
-        is_settled = len(held) == 1 and seen[1].high_watermark == seen[1].end and not any(waiting)
+        is_settled = len(held) == 1 and len(lasts) < 2 and seen[1].high_watermark == seen[1].end and not any(waiting)
         if not is_settled or led != [(decided.partition_epoch, Committed(frozenset(BROKERS)))]:
             ledger = self.ledger(state.ledger)
             ledger.replicas = seen
@@ -129,7 +130,7 @@ class Model:
             if leader is not None:
                 if left.pushes:
                     yield from (("push", b, other) for other in BROKERS if other != b and other not in down)
-                yield from ((name, b) for name in ("append", "lag", "resign") if getattr(left, BOUNDED[name]))
+                yield from ((name, b) for name in ("append", "lag", "resign", "retain") if getattr(left, BOUNDED[name]))
             if left.crashes:
                 yield "kill", b
             if left.suspicions and b not in fenced:

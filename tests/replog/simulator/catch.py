@@ -60,8 +60,7 @@ def write_report(path: Path, variant: Variant, caught: SeedOutcome | None, tried
     lines = path.read_text().splitlines()
     for number, line in enumerate(lines):
         if line.startswith(f"{variant.name} | "):
-            told = line.split(" | ")[:3]
-            lines[number] = " | ".join([*told, variant.profile, seed, str(tried)])
+            lines[number] = " | ".join([*line.split(" | ")[:3], variant.profile, seed, str(tried)])
     path.write_text("\n".join(lines) + "\n")
 
 

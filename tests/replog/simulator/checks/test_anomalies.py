@@ -162,8 +162,7 @@ def test_nonmonotonic_poll_nearly(story):
 def test_nonmonotonic_send_and_int_nonmonotonic_send(story):
     story.sent(0, 5)
     story.sent(1, 4)
-    together = [story.sent(2), story.sent(3)]
-    for send, offset in zip(together, (9, 8), strict=True):
+    for send, offset in zip([story.sent(2), story.sent(3)], (9, 8), strict=True):
         story.history.acknowledged(send, RecordMetadata(TP.topic, TP.partition, offset, 0), 50.0)
     assert story.anomalies == ["nonmonotonic-send", "int-nonmonotonic-send"]
 

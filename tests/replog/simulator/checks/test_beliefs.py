@@ -77,8 +77,7 @@ def test_isr_3_a_replica_is_proposed_that_has_not_reached_the_start_of_the_epoch
     leader = world.elect(state(epoch=1, partition_epoch=1, isr=(1, 2)))
     for replica_id, end in ((2, 5), (3, 5)):
         _believe(world, replica_id, end)
-    proposal = IsrProposal(1, 1, ((1, 101), (2, 102), (3, 103)))
-    leader.state = Pending(frozenset({1, 2}), proposal, frozenset({3}))
+    leader.state = Pending(frozenset({1, 2}), IsrProposal(1, 1, ((1, 101), (2, 102), (3, 103))), frozenset({3}))
     with violates("ISR-3", "broker 3", "to hold 5", "it needs 7"):
         world.step(1)
 

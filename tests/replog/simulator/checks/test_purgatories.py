@@ -90,8 +90,7 @@ def _consumer(world: TinyWorld) -> ConsumerSession:
     """It waits on broker 2, a follower, at the end of what is committed."""
     manager = world.brokers[2].manager
     session = ConsumerSession(manager.sessions, manager.replicas, lambda: None, max_bytes=ONE_MIB, max_wait_ms=30_000)
-    end = world.hosted(2).log.high_watermark
-    for named in ({TP: FetchPartition(end, ONE_MIB)}, {}):
+    for named in ({TP: FetchPartition(world.hosted(2).log.high_watermark, ONE_MIB)}, {}):
         request = SessionRequest(
             CONSUMER, NO_BROKER_EPOCH, 5000, 1, ONE_MIB, named, isolation=Isolation.HIGH_WATERMARK, rack=""
         )

@@ -141,8 +141,7 @@ def test_inv_20_a_broker_joins_for_what_its_last_incarnation_fetched(fetched, vi
     """Before 104 it was 103, and its disk may be another one (ISR-14)."""
     world.record(state(partition_epoch=1, isr=(1, 2)))
     leader = world.lead(1, state(partition_epoch=1, isr=(1, 2)))
-    proposal = IsrProposal(0, 1, ((1, 101), (2, 102), (3, fetched)))
-    leader.state = Pending(frozenset({1, 2}), proposal, frozenset({3}))
+    leader.state = Pending(frozenset({1, 2}), IsrProposal(0, 1, ((1, 101), (2, 102), (3, fetched))), frozenset({3}))
     world.step(1)
     world.register(3, broker_epoch=104)
     refused = violates("INV-20", "broker 3 joins", "fetched in broker epoch 103", "with 104")

@@ -60,8 +60,7 @@ class Replicas:
             log, batches = self.manager.logs[tp], self.batches[tp]
             deed = self.rng.random()
             if deed < 0.6:
-                value = self.rng.randbytes(self.rng.randint(1, 60))
-                batch = leader_batch(len(batches), 1, value)
+                batch = leader_batch(len(batches), 1, self.rng.randbytes(self.rng.randint(1, 60)))
                 batches.append(batch)
                 log.append_as_follower(batch)
             elif deed < 0.75:

@@ -67,8 +67,7 @@ def test_a_new_kind_or_a_further_draw_in_a_fault_moves_no_other_fault(tmp_path, 
 
         for kind in kinds:
             monkeypatch.setitem(FAULTS, kind, note)
-        cluster = SimpleNamespace(plan=SimpleNamespace(faults=dict.fromkeys(kinds, 20.0)))
-        nemesis = Nemesis(kernel, cluster, None)
+        nemesis = Nemesis(kernel, SimpleNamespace(plan=SimpleNamespace(faults=dict.fromkeys(kinds, 20.0))), None)
         kernel.loop.run_until_complete(kernel.loop.spawn(SimulatedProcess("world"), nemesis.run(60.0)))
         kernel.loop.dispose()
         return done

@@ -179,6 +179,10 @@ def _longest(state: PartitionState, log_ends: Any) -> int:
     return _furthest(state, {r: end._replace(last_epoch=0) for r, end in log_ends.items()})
 
 
+def _with_records(state: PartitionState, log_ends: Any) -> int:
+    return _furthest(state, {r: end for r, end in log_ends.items() if end.last_epoch >= 0} or log_ends)
+
+
 _furthest = evidence.furthest
 
 
@@ -194,6 +198,7 @@ VARIANTS = [
     Variant("missing-counts-as-empty", "elections", (evidence, "emptied", lambda state, answers: frozenset())),
     Variant("remembered-whatever-they-lost", "crashes", (evidence, "furthest", _remembered)),
     Variant("longest-whatever-its-epoch", "elections", (evidence, "furthest", _longest)),
+    Variant("deleted-goes-behind-what-is-left", "elections", (evidence, "furthest", _with_records)),
     Variant("nobody-resigns", "serving", (ReplicaManager, "resign_where_unheard", lambda self: False)),
     Variant(
         "resigns-and-goes-on-alone",
