@@ -212,6 +212,6 @@ def _lost(replica: "ReplicaLogEnd", chosen: "ReplicaLogEnd") -> str:
         return f"what only broker {replica.broker_id} has"
     if kept.covers(end):
         return ""
-    more = f"{end.end_offset - kept.end_offset} records from offset {chosen.end_offset} on"
+    more = f"{end.end_offset - kept.end_offset} records from offset {kept.end_offset} on"
     later = f"what broker {replica.broker_id} has of later leader epochs"
-    return f"{more}, which broker {replica.broker_id} has" if replica.last_epoch == chosen.last_epoch else later
+    return f"{more}, which broker {replica.broker_id} has" if end.last_epoch == kept.last_epoch else later
