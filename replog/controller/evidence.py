@@ -159,11 +159,13 @@ def awaited(state: PartitionState, situation: Situation) -> Set[int]:
 
 
 def emptied(state: PartitionState, answers: Answers) -> Set[int]:
-    """Return the replicas that may have had records and have none: if one is missing, an empty one that never had
-    everything may have been, too, and begun to copy from a leader that has gone since."""
+    """Return the replicas that may have had records and have none: those that are missing. If none is left that had
+    everything, an empty one may have been missing, too, and begun to copy from a leader that has gone since."""
     known = {r: end for r, end in answers.log_ends.items() if r not in state.adding}
-    empty = {r for r, end in known.items() if end <= NO_RECORDS} - {*state.last_known_elr}
-    return empty if any(end.last_epoch == MISSING for end in known.values()) else set()
+    missing = {r for r, end in known.items() if end.last_epoch == MISSING}
+    if not missing or (known.keys() - missing) & {*state.last_known_elr}:
+        return missing
+    return {r for r, end in known.items() if end <= NO_RECORDS}
 
 
 def _enough(state: PartitionState, situation: Situation) -> int:

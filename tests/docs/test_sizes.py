@@ -27,7 +27,7 @@ LINES = {
     "replog/common": 411,
     "replog/config": 734,
     "replog/console": 1_443,
-    "replog/controller": 2_525,
+    "replog/controller": 2_527,
     "replog/demo": 531,
     "replog/local_cluster": 1_298,
     "replog/log": 8_000,

@@ -79,7 +79,7 @@ isr ∅ leader none | elect | 11 has -2:0 12 has -2:0 13 has -2:0 | same
 CT-30: where one is missing, one that is empty may be a copy that was begun
 isr ∅ leader none | elect | 11 has -2:0 12 has -1:0 13 has -1:0 | same
 " | elect | 11 has -2:0 12 has -1:0 13 has 5:9 | same
-isr ∅ leader none had-all 12 13 | elect | 11 has -2:0 12 has -1:0 13 has -1:0 | isr 12 leader 12 epoch 6 p 10 recovering
+isr ∅ leader none had-all 12 | elect | 11 has -2:0 12 has -1:0 13 has -1:0 | isr 12 leader 12 epoch 6 p 10 recovering
 
 CT-30: where one in sync is enough, one missing replica counts as empty if another has records
 isr ∅ leader none | elect | min 1, 11 has -2:0 12 has -1:0 13 has -1:0 | same
