@@ -21,13 +21,10 @@ _MOST_RESERVED = 256
 
 def is_free(port: int) -> bool:
     """Return True if a server could listen on `port` now."""
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((HOST, port))
-            listener.listen(1)
-        except OSError:
-            return False
+    try:
+        socket.create_server((HOST, port)).close()
+    except OSError:
+        return False
     return True
 
 
@@ -37,12 +34,13 @@ def free_port(taken: Iterable[int]) -> int:
     rng, excluded = random.SystemRandom(), set(taken)
     for _ in range(_ATTEMPTS):
         port = rng.randint(FIRST, LAST)
-        if port not in excluded and _reserve(port):
+        if port not in excluded and reserve(port):
             return port
     raise OSError(f"no free port found on {HOST} between {FIRST} and {LAST} after {_ATTEMPTS} attempts")
 
 
-def _reserve(port: int) -> bool:
+def reserve(port: int) -> bool:
+    """Return True if `port` is free; it stays reserved like that of `free_port`."""
     reservation = socket.socket()
     try:
         reservation.bind((HOST, port))  # reuse is allowed only later, otherwise two reservations could share a port

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replog.local_cluster.ports import free_port, is_free
+from replog.local_cluster.ports import free_port, reserve
 from replog.local_cluster.probe import is_serving
 from tests.deploy.commands import DEPLOY, Command, systemd_command
 from tests.deploy.running import Running, stopped_afterwards
@@ -15,9 +15,9 @@ pytestmark = pytest.mark.processes
 
 
 def free_instance(*ports: str) -> str:
-    """An instance digit such that nobody listens on any of the ports <ports><digit>."""
+    """An instance digit such that the ports <ports><digit> are free; they stay reserved."""
     for instance in "123456789":
-        if all(is_free(int(tens + instance)) for tens in ports):
+        if all(reserve(int(tens + instance)) for tens in ports):
             return instance
     raise AssertionError(f"of each of {ports} followed by 1 to 9 one is taken")
 

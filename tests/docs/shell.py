@@ -1,6 +1,7 @@
 """Runs the commands of a page, on free ports."""
 
 import os
+import random
 import re
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from replog.local_cluster.ports import free_port, is_free
+from replog.local_cluster.ports import FIRST, LAST, reserve
 from tests.docs.tree import ROOT
 
 _DIGITS = "01234"  # a page's ports end in one of these, or in `$1` or `$n`
@@ -19,11 +20,9 @@ def run(script: str, tens: Iterable[str], home: Path, path: str = "") -> str:
     """Returns what the script prints; `home` is its directory. `tens` are the first four digits of its ports, which
     become others. Fails with all of its output and logs if a command fails; nothing of it runs on then.
     """
-    others = list[str]()
     for each in tens:
         assert each in script
-        others.append(_free_tens(others))
-        script = re.sub(rf"\b{each}(?=[{_DIGITS}$])", others[-1], script)
+        script = re.sub(rf"\b{each}(?=[{_DIGITS}$])", _free_tens(script), script)
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("REPLOG_", "ETCD"))}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path or environment['PATH']}"
     with subprocess.Popen(
@@ -37,6 +36,9 @@ def run(script: str, tens: Iterable[str], home: Path, path: str = "") -> str:
     ) as shell:
         try:
             printed, _ = shell.communicate(timeout=1500)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGKILL)
+            printed, _ = shell.communicate()
         finally:
             if shell.poll() != 0:  # it stops its processes at its end
                 with suppress(ProcessLookupError):
@@ -46,8 +48,9 @@ def run(script: str, tens: Iterable[str], home: Path, path: str = "") -> str:
     return printed
 
 
-def _free_tens(taken: list[str]) -> str:
+def _free_tens(script: str) -> str:
+    """Digits of which the script has none yet; its ports stay reserved, since others look for free ones meanwhile."""
     while True:
-        tens = str(free_port([]))[:-1]
-        if tens not in taken and all(is_free(int(tens + digit)) for digit in _DIGITS):
+        tens = str(random.SystemRandom().randrange(FIRST // 10, LAST // 10))
+        if tens not in script and all(reserve(int(tens + digit)) for digit in _DIGITS):
             return tens

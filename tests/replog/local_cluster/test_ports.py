@@ -9,8 +9,7 @@ from replog.local_cluster.ports import HOST, free_port, is_free
 
 def test_a_port_that_somebody_listens_on_is_not_free():
     with socket.create_server((HOST, 0)) as listener:
-        port = listener.getsockname()[1]
-        assert not is_free(port)
+        assert not is_free(listener.getsockname()[1])
 
 
 def test_a_free_port_is_none_of_those_taken_and_can_be_listened_on():
@@ -18,8 +17,7 @@ def test_a_free_port_is_none_of_those_taken_and_can_be_listened_on():
     for _ in range(20):
         taken.append(free_port(taken))
     assert len(set(taken)) == 20
-    with socket.create_server((HOST, taken[0])):
-        pass
+    socket.create_server((HOST, taken[0])).close()
 
 
 def test_a_port_given_out_is_given_to_nobody_else_and_its_server_may_listen_on_it():

@@ -213,6 +213,7 @@ async def test_segments_that_change_or_vanish_during_a_cleaning(cluster):
         assert not await running
         assert (cleaner._uncleanable, broker.failed) == ({}, False)
         assert await cleaner._dirtiest() is None
+        await eventually(lambda: log.settled)  # else its leader appends nothing
         await fill(cluster, 40)
         log.segments[1].path.unlink()
         assert not await cleaner._clean_dirtiest()
