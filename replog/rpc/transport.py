@@ -6,7 +6,7 @@ wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCE
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -31,6 +31,10 @@ def unrecorded(*_: object) -> None:
     """A `Denied` that keeps nothing."""
 
 
+Handle = Callable[[Any], Iterator[None] | None]
+"""Handles one message. If that takes long it gives steps, and others have their turn after each."""
+
+
 class BothWays(Protocol):
     """Both sides of a stream. One task reads: by `receive`, or by `each`."""
 
@@ -41,7 +45,7 @@ class BothWays(Protocol):
         """Send one message, without waiting: it stays in memory until the peer takes it. Messages posted before the
         stream is open are sent then; after its end, `post` does nothing. Use either `post` or `send`."""
 
-    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+    async def each(self, handle: Handle, ready: Callable[[], bool] = always) -> None:
         """Have `handle` called with each message, if possible from the socket's own callback.
 
         Returns when the peer has finished and all is handled; raises what `receive` raises, and what `handle` does. A
@@ -174,7 +178,7 @@ class Pump:
     def go_on(self) -> None:
         self._may_go_on.set()
 
-    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+    async def each(self, handle: Handle, ready: Callable[[], bool] = always) -> None:
         """Receive one message before `ready` is asked."""
         task = asyncio.current_task()
         assert task is not None
@@ -192,12 +196,13 @@ class Pump:
             if not reader.cancelled():
                 reader.exception()  # otherwise nobody takes the error if this task was cancelled in the same turn
 
-    async def _read(self, handle: Callable[[Any], None], ready: Callable[[], bool]) -> None:
+    async def _read(self, handle: Handle, ready: Callable[[], bool]) -> None:
         while (message := await self.receive()) is not None:
             while (self.waits_for_peer and len(self._unsent) >= MAX_UNSENT) or not ready():
                 self._may_go_on.clear()
                 await self._may_go_on.wait()
-            handle(message)
+            for _ in handle(message) or ():
+                await asyncio.sleep(0)
             del message  # otherwise it stays in memory until the next one arrives
 
     async def _send_all(self) -> None:

@@ -29,21 +29,21 @@ LINES = {
     "replog/console": 1_443,
     "replog/controller": 2_527,
     "replog/demo": 531,
-    "replog/local_cluster": 1_298,
+    "replog/local_cluster": 1_296,
     "replog/log": 8_000,
-    "replog/log_tools": 2_165,
+    "replog/log_tools": 2_159,
     "replog/metadata": 924,
     "replog/purgatory": 136,
-    "replog/rpc": 6_220,
-    "replog/server": 9_722,
-    "replog/simulator": 8_835,
+    "replog/rpc": 6_230,
+    "replog/server": 9_728,
+    "replog/simulator": 8_827,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,
     "spark_jobs/records": 1_804,
     "spark_jobs/replicas": 2_779,
 }
 FILES = 465
-TESTS = 68_998
+TESTS = 68_995
 RESULTS = 304
 PAGES, WORDS = 24, 44_000
 

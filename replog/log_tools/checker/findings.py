@@ -67,10 +67,7 @@ class Kind(Enum):
     TORN_TAIL = FAULT, f"the end of the log is torn although the last stop was clean; {_REPLACE}"
     UNCLEAN_TAIL = NOTE, _RECOVER
     TORN_SEGMENT = FAULT, f"only the newest segment may end in a torn batch; {_LOST}"
-    SURPLUS = (
-        FAULT,
-        f"no offset is missing, but who reads on behind the last batch, as a cleaner does, stops here; {_REPLACE}",
-    )
+    SURPLUS = FAULT, f"no offset is missing, but who reads on, as a cleaner does, stops here; {_REPLACE}"
 
     INDEX_SHAPE = FAULT, f"part of an entry: the file was cut, or written by something else; {_REBUILD}"
     INDEX_ORDER = FAULT, f"entries must rise (IX-10, IX-15); {_REBUILD}"
@@ -87,10 +84,7 @@ class Kind(Enum):
     SNAPSHOT_AHEAD = NOTE, "of a state that the log no longer has; the broker removes it when it starts (PS-8)"
     SNAPSHOT_STATE = FAULT, "duplicates would get in or producers be refused; remove it while the broker is stopped"
     EPOCHS = FAULT, f"followers find divergence with it (EP-6); replog rebuilds it at a start, for Kafka {_REPLACE}"
-    EPOCHS_BEHIND = (
-        NOTE,
-        "the file is a moment behind the log (divergence 31); a broker that starts corrects it (LD-10)",
-    )
+    EPOCHS_BEHIND = NOTE, "a moment behind the log (divergence 31); a broker that starts corrects it (LD-10)"
     EPOCHS_AHEAD = NOTE, "epochs beyond the log's end; a broker that starts cuts them (LD-10)"
 
     CHECKPOINT = FAULT, f"the checkpoint is ahead of the log; {_LOST}"

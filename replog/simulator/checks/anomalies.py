@@ -201,12 +201,8 @@ def _lost(facts: _Facts) -> Iterator[Anomaly]:
         if not 0 <= send.offset <= highest.get(send.partition, -1) or send.offset in read:
             continue  # another value there is an inconsistent offset
         if not facts.may_be_gone(send.partition, send.offset):
-            yield Anomaly(
-                "lost-write",
-                send.partition,
-                f"{_shown(send)} was acknowledged at offset {send.offset}, nobody read it, and "
-                f"{highest[send.partition]} was read",
-            )
+            told = f"{_shown(send)} was acknowledged at offset {send.offset}, nobody read it, and a later one was read"
+            yield Anomaly("lost-write", send.partition, told)
 
 
 def _unseen(facts: _Facts) -> Iterator[Anomaly]:
@@ -220,12 +216,9 @@ def _unseen(facts: _Facts) -> Iterator[Anomaly]:
             if send.offset < 0 and facts.log_starts[send.partition] > 0:
                 continue
             if not facts.may_be_gone(send.partition, send.offset):
-                yield Anomaly(
-                    "unseen",
-                    send.partition,
-                    f"{_shown(send)} was acknowledged at offset {send.offset} and is not there in the end, from "
-                    f"{drained.start_offset} to {drained.end_offset}",
-                )
+                span = f"from {drained.start_offset} to {drained.end_offset}"
+                told = f"{_shown(send)} was acknowledged at offset {send.offset} and is not there in the end, {span}"
+                yield Anomaly("unseen", send.partition, told)
 
 
 def _stale_keys(facts: _Facts) -> Iterator[Anomaly]:
@@ -317,12 +310,9 @@ def _holes(facts: _Facts, drained: Drained) -> Iterator[Anomaly]:
     if offsets != [offset for offset in whole if offset not in missing] or not all(
         _all_gone(facts, drained.partition, range(offset, offset + 1)) for offset in missing
     ):
-        yield Anomaly(
-            "poll-skip",
-            drained.partition,
-            f"the last reader found {len(offsets)} records, {offsets[:1]} to {offsets[-1:]}, from "
-            f"{drained.start_offset} to {drained.end_offset}",
-        )
+        records = f"{len(offsets)} records, {offsets[:1]} to {offsets[-1:]}"
+        text = f"the last reader found {records}, from {drained.start_offset} to {drained.end_offset}"
+        yield Anomaly("poll-skip", drained.partition, text)
 
 
 def _sends(history: History) -> Iterator[Anomaly]:

@@ -120,9 +120,8 @@ def produces(world: World, names: str, **options: str) -> None:
         return f"{named('', tp)} " if len(entries) > 1 else ""
 
     acks = {"all": -1}.get(options.get("acks", "all"), options.get("acks", "all"))
-    Produce(broker, log_pb2.ProduceRequest(acks=int(acks), timeout_ms=30_000), respond).append_records(
-        entries, everything
-    )
+    produce = Produce(broker, log_pb2.ProduceRequest(acks=int(acks), timeout_ms=30_000), respond)
+    list(produce.append_records(entries, everything))
     if not answered:
         world.say(f"{label}: waits")
 

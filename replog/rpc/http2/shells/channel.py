@@ -20,7 +20,7 @@ from replog.rpc.methods import Method
 from replog.rpc.names import UNKNOWN, look_up
 from replog.rpc.tasks import may_fail_unheard
 from replog.rpc.tls import Tls
-from replog.rpc.transport import always
+from replog.rpc.transport import Handle, always
 
 CONNECT_S = 3.0  # one attempt: to connect, and to receive the server's first bytes
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.05, 1.0  # the pause between failed attempts; calls in it fail at once
@@ -80,7 +80,7 @@ class H2Stream:
             self._stream.send(pieces_of(self._method.encode_request, message))
             self._connection.write()
 
-    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+    async def each(self, handle: Handle, ready: Callable[[], bool] = always) -> None:
         stream, method, address = await self._opened(), self._method, self._channel.address
         await stream.each(lambda payload: handle(decoded(method, payload, address)), ready)
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
 from replog.errors import ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.protocol.frames import CANCEL
+from replog.rpc.transport import Handle
 
 MAX_WAITING = 64 << 10  # posted bytes that wait; beyond them a stream is not read from
 STEP_S = 0.005  # the time for messages in one turn of the loop; others wait
@@ -28,7 +29,8 @@ class MessageStream:
         self._received: deque[bytes] = deque()
         self._taken = 0  # so many since others had their turn
         self._reading: asyncio.Future[None] | None = None
-        self._handle: Callable[[bytes], None] | None = None  # the function of `each`
+        self._handle: Handle | None = None  # the function of `each`
+        self._steps: Iterator[None] | None = None  # steps that are left of the message in hand
         self._ready: Callable[[], bool]
         self._handling = False  # `_hand_over` is at work
         self._sending: asyncio.Future[None] | None = None
@@ -50,7 +52,7 @@ class MessageStream:
         """End the messages, with a failure if that is wrong. Only the first call counts."""
         if not self.over:
             self.over, self.failure = True, failure
-            if self._handle is None or not self._received:
+            if self._handle is None or not (self._steps or self._received):
                 _wake(self._reading)
         _wake(self._sending)
 
@@ -76,7 +78,7 @@ class MessageStream:
             self._write_soon()
         return payload
 
-    async def each(self, handle: Callable[[bytes], None], ready: Callable[[], bool]) -> None:
+    async def each(self, handle: Handle, ready: Callable[[], bool]) -> None:
         """Call `handle` with each message, received already or later, while `ready`. Return when no more come; raise
         the failure, or the error of `handle`."""
         self._handle, self._ready = handle, ready
@@ -85,12 +87,12 @@ class MessageStream:
             self._hand_over()
             await reading
         finally:
-            self._handle = self._reading = None
+            self._handle = self._reading = self._steps = None
             del reading  # otherwise its error holds itself, and messages, by the frames of its traceback
         self._raise_failure()
 
     def go_on(self) -> None:
-        if self._received and self._handle is not None:
+        if (self._steps or self._received) and self._handle is not None:
             asyncio.get_running_loop().call_soon(self._hand_over)  # its caller is in the middle of something
 
     def _hand_over(self) -> None:
@@ -98,12 +100,15 @@ class MessageStream:
             return
         self._handling, begun_s = True, monotonic()
         try:
-            while self._received and (handle := self._handle) is not None and self._ready():
-                payload = self._received.popleft()
-                if self._http2.consumed(self.stream_id, len(payload)):
-                    self._write_soon()
-                handle(payload)
-                if self._received and monotonic() - begun_s >= STEP_S:
+            while (handle := self._handle) is not None and (self._steps or (self._received and self._ready())):
+                if self._steps is None:
+                    payload = self._received.popleft()
+                    if self._http2.consumed(self.stream_id, len(payload)):
+                        self._write_soon()
+                    self._steps = handle(payload)
+                if self._steps is not None and next(self._steps, self) is self:
+                    self._steps = None
+                if self._steps is not None or (self._received and monotonic() - begun_s >= STEP_S):
                     self.go_on()
                     break
         except Exception as error:  # noqa: BLE001 (it ends the call, not the connection)
@@ -112,7 +117,7 @@ class MessageStream:
                 self._reading.set_exception(error)
         finally:
             self._handling = False
-        if self.over and not self._received:
+        if self.over and not (self._steps or self._received):
             _wake(self._reading)
 
     def _raise_failure(self) -> None:

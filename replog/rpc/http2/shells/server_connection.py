@@ -3,7 +3,7 @@
 import asyncio
 import math
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
 from google.rpc import code_pb2
@@ -25,7 +25,7 @@ from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS
 from replog.rpc.peer import Peer, Role, anonymous, handling
 from replog.rpc.serving import Route, decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
-from replog.rpc.transport import always
+from replog.rpc.transport import Handle, always
 
 SILENCE_S = 30.0  # the silence before a ping
 _TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
@@ -58,13 +58,13 @@ class ServerCall:
         method.access.check_claim(method.path, self._connection.asks, message)
         return message
 
-    async def each(self, handle: Callable[[Any], None], ready: Callable[[], bool] = always) -> None:
+    async def each(self, handle: Handle, ready: Callable[[], bool] = always) -> None:
         stream, asks = self.stream, self._connection.asks
 
-        def take(payload: bytes) -> None:
+        def take(payload: bytes) -> Iterator[None] | None:
             message = self._checked(payload)
             handling(asks)
-            handle(message)
+            return handle(message)
 
         await stream.each(take, lambda: not (stream.waits and stream.must_wait) and ready())
 

@@ -72,7 +72,9 @@ class LogService:
             if not answered.done():
                 answered.set_result(produced.answer)
 
-        Produce(self._manager, request.head, respond).append_records(batches(request), self._permits("produce_once"))
+        produce = Produce(self._manager, request.head, respond)
+        for _ in produce.append_records(batches(request), self._permits("produce_once")):
+            await asyncio.sleep(0)
         del request
         return pb.ProduceResponse(answers=[await answered])
 

@@ -2,7 +2,7 @@
 are appended as they arrive, and answers of one turn of the event loop share a message."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from leader.delayed_produce import DelayedProduce, PendingProduce
@@ -18,6 +18,7 @@ from replog.server.authorizer import Permits, refused_topic
 from replog.server.broker.clients.quotas import QuotaThrottle
 from replog.server.broker.context import PRODUCE
 from replog.server.broker.replicas.replica_manager import ReplicaManager
+from replog.server.work import SLICE_S
 from replog.topic import TopicPartition
 
 VALID_ACKS = (-1, 0, 1)
@@ -52,10 +53,13 @@ class Produce:
         self._held = 0
         self._begun_s = self._context.clock.monotonic_s()
 
-    def append_records(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> None:
-        """Append batches to the topics that `permits` allows."""
-        pending: dict[int, PendingProduce] = {}
+    def append_records(self, batches: Iterable[tuple[TopicPartition, Buffer]], permits: Permits) -> Iterator[None]:
+        """Append batches to the topics that `permits` allows, in steps of about SLICE_S."""
+        pending, begun_s = dict[int, PendingProduce](), self._begun_s
         for index, (tp, records) in enumerate(batches):
+            if self._context.clock.monotonic_s() - begun_s >= SLICE_S:
+                yield
+                begun_s = self._context.clock.monotonic_s()
             self._context.traffic.produced(tp.topic)
             result = self.answer.partitions.add()
             result.topic, result.partition = tp
@@ -162,11 +166,11 @@ class ProduceStream:
         self._muted = False
         self._stream.go_on()
 
-    def _on_request(self, request: WithRecords[pb.ProduceRequest]) -> None:
+    def _on_request(self, request: WithRecords[pb.ProduceRequest]) -> Iterator[None]:
         pieces = batches(request)
         self._throttle.record(sum(map(len, request.records)))
         self._under_way += 1
-        Produce(self._manager, request.head, self._answered).append_records(pieces, self._permits)
+        return Produce(self._manager, request.head, self._answered).append_records(pieces, self._permits)
 
     def _answered(self, produced: Produce) -> None:
         self._under_way -= 1

@@ -34,7 +34,7 @@ TRANSPORT = f"{ROOT}/replog/rpc/"
 
 # The leader's append, the read for the follower's fetch that waits, the follower's append.
 CHAINS = """
-ProduceStream._on_request > Produce.append_records > Produce._append_to_local_log
+Produce.append_records > Produce._append_to_local_log
     > PartitionLeader.append_records_to_leader > Log.append_as_leader > Segment.append > OpenFile.write_and_keep
     > OpenFile.write > write_exactly > pwritev
 

@@ -3,7 +3,6 @@
 import asyncio
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,7 @@ from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest
 from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
-from replog.rpc.transport import Stream
+from replog.rpc.transport import Handle, Stream
 from replog.rpc.v1 import log_pb2
 from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import BATCH_BYTES, MAX_PRODUCES_UNDER_WAY, Produce, ProduceStream
@@ -33,7 +32,7 @@ async def test_records_are_let_go_when_they_are_appended(tmp_path):
     leader = Leader(tmp_path)
     payload = bytearray(record(size=500))
     answers: list[Produce] = []
-    Produce(leader.manager, HEAD, answers.append).append_records([(LED, memoryview(payload))], everything)
+    list(Produce(leader.manager, HEAD, answers.append).append_records([(LED, memoryview(payload))], everything))
     assert leader.log(LED).log_end_offset == 6
     assert answers == [], "it waits for its follower"
     forget_tails()
@@ -43,11 +42,11 @@ async def test_records_are_let_go_when_they_are_appended(tmp_path):
 async def test_a_batch_that_waits_takes_no_more_than_is_counted(tmp_path):
     leader = Leader(tmp_path)
     one = record()
-    Produce(leader.manager, HEAD, lambda _: None).append_records([(LED, one)], everything)
+    list(Produce(leader.manager, HEAD, lambda _: None).append_records([(LED, one)], everything))
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(500):
-        Produce(leader.manager, HEAD, lambda _: None).append_records([(LED, one)], everything)
+        list(Produce(leader.manager, HEAD, lambda _: None).append_records([(LED, one)], everything))
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (after - before) / 500 < BATCH_BYTES
@@ -59,9 +58,9 @@ class OneClient:
     def __init__(self, happened: list[str]) -> None:
         self.happened = happened
 
-    async def each(self, handle: Callable[[Any], None], _ready: Callable[[], bool]) -> None:
+    async def each(self, handle: Handle, _ready: Callable[[], bool]) -> None:
         for _ in range(2):
-            handle(produce_request(LED, record()))
+            list(handle(produce_request(LED, record())) or ())
 
     def post(self, answer: log_pb2.ProduceResponse) -> None:
         self.happened.append(f"{len(answer.answers)} acknowledged")
