@@ -36,7 +36,7 @@ LINES = {
     "replog/purgatory": 136,
     "replog/rpc": 6_230,
     "replog/server": 9_728,
-    "replog/simulator": 8_827,
+    "replog/simulator": 8_826,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,
     "spark_jobs/records": 1_804,

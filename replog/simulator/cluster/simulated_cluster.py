@@ -240,7 +240,7 @@ class SimulatedCluster:
 
     def mount(self, member: BrokerMember) -> None:
         """Mount a member's disks if they are away, and if the budget allows to lose what it has copied since."""
-        has_copies = any(path for disk in member.disks for path in disk.glob("*-*/*.log"))
+        has_copies = any(path.stat().st_size for disk in member.disks for path in disk.glob("*-*/*.log"))
         if not member.disks_away or (has_copies and not self.budget.may_harm(member.broker_id)):
             return
         if has_copies:
@@ -275,6 +275,7 @@ class SimulatedCluster:
             self.kernel.disk.heal(member.name)
             self.kernel.disk.spare(member.process)
             self.mount(member)
+            self.losses[member.broker_id] += member.disks_away  # they are as good as lost
             member.held = False
         for host in self.everyone():
             host.resume()
