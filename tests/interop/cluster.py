@@ -159,7 +159,11 @@ class Load:
 
     async def _produce(self, topic: str, codec: str | None, partitions: int) -> None:
         producer = AIOKafkaProducer(
-            bootstrap_servers=self._addresses, compression_type=codec, enable_idempotence=True, max_batch_size=2000
+            bootstrap_servers=self._addresses,
+            compression_type=codec,
+            enable_idempotence=True,
+            max_batch_size=2000,
+            request_timeout_ms=1000 * _WAIT_S,  # all brokers may need long to tell of a topic
         )
         await producer.start()
         try:
