@@ -201,7 +201,7 @@ def _lost(facts: _Facts) -> Iterator[Anomaly]:
         if not 0 <= send.offset <= highest.get(send.partition, -1) or send.offset in read:
             continue  # another value there is an inconsistent offset
         if not facts.may_be_gone(send.partition, send.offset):
-            told = f"{_shown(send)} was acknowledged at offset {send.offset}, nobody read it, and a later one was read"
+            told = f"{_shown(send)} was acknowledged at {send.offset} and not read; {highest[send.partition]} was read"
             yield Anomaly("lost-write", send.partition, told)
 
 
