@@ -33,6 +33,7 @@ class MessageStream:
         self._steps: Iterator[None] | None = None  # steps that are left of the message in hand
         self._ready: Callable[[], bool]
         self._handling = False  # `_hand_over` is at work
+        self._scheduled = False  # it is called in the next turn of the loop
         self._sending: asyncio.Future[None] | None = None
 
     def on_message(self, payload: bytes, *, late: bool = False) -> None:
@@ -41,7 +42,7 @@ class MessageStream:
         if self._handle is not None:
             if late:
                 self.go_on()
-            elif len(self._received) == 1:  # otherwise earlier ones wait for their turn
+            elif len(self._received) == 1 and not self._scheduled:  # otherwise earlier ones wait for their turn
                 self._hand_over()
             return
         reading = self._reading
@@ -92,10 +93,12 @@ class MessageStream:
         self._raise_failure()
 
     def go_on(self) -> None:
-        if (self._steps or self._received) and self._handle is not None:
+        if (self._steps or self._received) and self._handle is not None and not self._scheduled:
+            self._scheduled = True
             asyncio.get_running_loop().call_soon(self._hand_over)  # its caller is in the middle of something
 
     def _hand_over(self) -> None:
+        self._scheduled = False
         if self._handling:  # a handler has called this, and the loop below goes on
             return
         self._handling, begun_s = True, monotonic()
@@ -137,10 +140,7 @@ class MessageStream:
         """Wait until all that was sent has gone out, or cannot: the last byte keeps the whole answer in memory."""
         while self._http2.waiting(self.stream_id):
             self._sending = asyncio.get_running_loop().create_future()
-            try:
-                await self._sending
-            finally:
-                self._sending = None
+            await self._sending
 
     def drop(self) -> None:
         """Drop the messages that nobody reads any more."""
