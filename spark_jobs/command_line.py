@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = 3  # the status of INCONCLUSIVE
 LOOK_S = 0.2
-HUSH_S = 2.0
+HUSH_S = 20.0  # the longest wait for Java to fall silent: on a busy machine it takes seconds to listen
 BOOTSTRAP = "REPLOG_BOOTSTRAP_SERVER"  # an environment variable
 
 Where = dict[int, tuple[Path, ...]] | str

@@ -105,7 +105,7 @@ sys.exit(with_spark(work))
 
 
 INTERRUPTED_JOB = """
-import atexit, os, signal, sys, threading, time
+import atexit, os, subprocess, sys, time
 from spark_jobs.command_line import ending, with_spark
 from spark_jobs.session import spark_session
 
@@ -114,7 +114,8 @@ def work(_):
     log4j = context._jvm.org.apache.logging.log4j.LogManager
     for name in ("org.apache.spark.executor.Executor", "another"):
         atexit.register(log4j.getLogger(name).error, "of a task that was not begun")
-    threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    java, own = context._gateway.proc.pid, os.getpid()
+    subprocess.Popen(["sh", "-c", f"sleep 3; kill -STOP {java}; kill -INT {own}; sleep 4; kill -CONT {java}"])
     context.parallelize(range(4000), 4000).foreach(lambda number: time.sleep(0.02))
     return 0
 
@@ -226,7 +227,7 @@ def test_ctrl_c_waits_for_what_is_being_written_and_lets_nothing_more_be_written
 
 
 @pytest.mark.spark
-def test_an_interrupted_job_is_told_in_a_word_and_java_says_nothing_more():
+def test_an_interrupted_job_is_told_in_a_word_and_java_says_nothing_more_though_it_listens_late():
     """Its tasks end after this process."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED_JOB], capture_output=True, text=True, timeout=2 * LIMIT_S)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
