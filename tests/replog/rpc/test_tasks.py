@@ -63,6 +63,5 @@ async def test_a_reader_that_waits_for_its_peer_to_take_answers_hears_the_end_wh
     while len(handled) < MAX_UNSENT:
         await asyncio.sleep(0)
     stream.fails.set()
-    async with asyncio.timeout(10):
-        await reading
+    await asyncio.wait_for(reading, 10)
     assert handled == [1, 2, 3]

@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -124,8 +124,7 @@ async def test_a_call_times_out_and_its_handler_is_cancelled(wire):
 async def test_a_caller_that_is_cancelled_cancels_the_handler(wire):
     wire.handlers.delay_s = 600.0
     call = asyncio.create_task(ask(wire.channel, "a"))
-    while not wire.handlers.asked:
-        await asyncio.sleep(0.01)
+    await until(lambda: wire.handlers.asked)
     call.cancel()
     await _ends(wire.handlers, "cancelled")
     assert call.cancelled()
@@ -200,16 +199,16 @@ class Fetches:
     def __init__(self, wire: Wire) -> None:
         self.stream = wire.channel.open(methods.Log["fetch"])
         self.answered: list[int] = []
-        self.then: Callable[[int], None] = lambda number: None
+        self.then: Callable[[int], Iterator[None] | None] = lambda number: None
         self.ready = True
         self.reading = asyncio.create_task(self.stream.each(self._take, lambda: self.ready))
 
     def ask(self, number: int) -> None:
         self.stream.post(log_pb2.FetchRequest(correlation_id=number))
 
-    def _take(self, response: WithRecords[log_pb2.FetchResponse]) -> None:
+    def _take(self, response: WithRecords[log_pb2.FetchResponse]) -> Iterator[None] | None:
         self.answered.append(response.head.correlation_id)
-        self.then(response.head.correlation_id)
+        return self.then(response.head.correlation_id)
 
 
 @over_every_transport
@@ -221,10 +220,28 @@ async def test_messages_are_handled_in_their_order_and_answered_from_there_and_e
     await until(lambda: len(fetches.answered) == 20)
     assert fetches.answered == wire.handlers.asked == list(range(20))
     await fetches.stream.finish()
-    async with asyncio.timeout(60):
-        await fetches.reading
+    await asyncio.wait_for(fetches.reading, 60)
     await _ends(wire.handlers, "finished")
     fetches.ask(21)  # which is too late, and nothing
+
+
+@over_every_transport
+async def test_others_have_their_turn_after_each_step_of_a_message_however_often_it_is_told_to_go_on(wire):
+    fetches, turns = Fetches(wire), list[int]()
+
+    def steps(number: int) -> Iterator[None]:
+        for step in range(5):
+            assert turns == [*range(step)]
+            asyncio.get_running_loop().call_soon(turns.append, step)
+            fetches.stream.go_on()
+            yield
+
+    fetches.then = steps
+    fetches.ask(0)
+    await until(lambda: len(turns) == 5 or fetches.reading.done())
+    await fetches.stream.finish()
+    await asyncio.wait_for(fetches.reading, 60)
+    assert turns == [*range(5)]
 
 
 @over_every_transport
@@ -286,8 +303,7 @@ async def test_messages_wait_until_their_reader_is_ready_also_those_before_the_e
     assert not fetches.answered, "the client was not ready"
     fetches.ready = True
     fetches.stream.go_on()
-    async with asyncio.timeout(60):
-        await fetches.reading
+    await asyncio.wait_for(fetches.reading, 60)
     assert fetches.answered == [0, 1, 2]
 
 

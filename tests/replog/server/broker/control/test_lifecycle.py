@@ -125,8 +125,7 @@ async def test_a_broker_that_cannot_read_the_metadata_ends_at_once_also_while_it
     await eventually(lambda: broker.address)
     await broker._on_metadata([later("broker/7", 9)], False)
     with pytest.raises(ReplogError, match="'broker/7', of a later release"):
-        async with asyncio.timeout(20):
-            await serving
+        await asyncio.wait_for(serving, 20)
 
 
 LARGE = batch(b"x" * 100_000)
