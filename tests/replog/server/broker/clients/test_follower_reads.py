@@ -13,7 +13,7 @@ from replog.log.fetch import SessionRequest, size_of
 from replog.rpc import methods
 from replog.server.broker.clients.consume import ConsumerStream
 from replog.server.broker.replicas.byte_pool import Lease
-from tests.replog.server.broker.conftest import CALL_S, TP, InProcessCluster, batch, fetch_request
+from tests.replog.server.broker.conftest import CALL_S, TP, InProcessCluster, batch, eventually, fetch_request
 
 RACKS = {1: "a", 2: "b", 3: "c"}
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -132,9 +132,11 @@ async def test_a_follower_that_falls_silent_is_left(cluster, served, monkeypatch
         [stream] = consumer._fetcher._streams.values()
         assert stream.address == cluster.brokers[follower].address
         stream._owner.suspect(stream)
+        leader = cluster.leader(TP)
+        await eventually(lambda: cluster.brokers[leader].address in consumer._fetcher._streams)
         await produce(cluster, 4, 1)
         assert await read(consumer, 1) == values(4, 1)
-        assert served[cluster.leader(TP)]
+        assert served[leader]
 
 
 async def test_the_leader_is_asked_again_from_time_to_time(cluster, served, monkeypatch):
