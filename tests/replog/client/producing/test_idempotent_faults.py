@@ -105,7 +105,7 @@ def failure(network: Network) -> DeliveryFailed:
 
     async def send() -> DeliveryFailed:
         async with Producer("one:1", transport=network, delivery_timeout_ms=3000) as producer:  # type: ignore[arg-type]
-            producer._sender._backoff = Backoff(random.Random(0), 2000, 2000)  # so none is under way in the end
+            producer._sender._backoff = Backoff(random.Random(0), 2000, 2000)  # so no try is under way as it gives up
             with pytest.raises(DeliveryFailed, match="not delivered in 3 s; last error: NOT_ENOUGH_REPLICAS") as failed:
                 await producer.send_and_wait("t", b"x", partition=0)
         return failed.value
