@@ -11,7 +11,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-partitions bench-attacks bench-storage bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark test-foreign fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-partitions bench-attacks bench-storage bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -28,16 +28,21 @@ test: $(SETUP_DONE)  ## Every test: unit tests first, then real processes, then 
 	@$(MAKE) --no-print-directory --keep-going test-unit test-processes test-spark
 
 test-unit: $(SETUP_DONE)  ## The tests that need neither processes nor Spark
-	$(PYTEST) -n 4 --dist worksteal -m "not processes and not spark"
+	$(PYTEST) -n 4 --dist worksteal -m "not processes and not spark and not foreign"
 
 test-processes: $(SETUP_DONE)  ## The tests that start real brokers and controllers, more at once than there are cores: they wait for much
-	$(PYTEST) -n 4 --dist loadfile -m "processes and not spark"
+	$(PYTEST) -n 4 --dist loadfile -m "processes and not spark and not foreign"
 
 test-secure: $(SETUP_DONE)  ## The same with TLS and an authorizer on every local cluster, except those about plaintext
 	REPLOG_TEST_SECURE=1 $(PYTEST) -n 2 --dist loadfile -m "processes and not spark and not plaintext" tests/replog --ignore=tests/replog/simulator
 
 test-spark: $(SETUP_DONE)  ## The tests that start a real Spark session
-	$(PYTEST) -n 3 --dist loadfile -m spark
+	$(PYTEST) -n 3 --dist loadfile -m "spark and not foreign"
+
+JUDGES := tests/foreign
+
+test-foreign: $(SETUP_DONE)  ## Kafka's clients and their own tests against replog (hours; JUDGES=tests/foreign/test_kcat.py)
+	$(PYTEST) --timeout=0 -rA $(JUDGES)
 
 FUZZ := tests/replog/fuzz tests/replog/log/test_log_machine.py tests/replog/log/test_producer_machine.py tests/replog/log/test_kill_machine.py
 EXAMPLES := 1000
