@@ -2,7 +2,7 @@
 
 import errno
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeGuard
@@ -46,6 +46,11 @@ class CorruptRecord(_LogError, code=ErrorCode.CORRUPT_MESSAGE):
 
 class InvalidRecord(_LogError, code=ErrorCode.INVALID_RECORD):
     """A sound batch that may not be appended here (2.7), or records that do not decode (RB-3)."""
+
+    def __init__(self, message: str, records: Sequence[int] = ()) -> None:
+        """`records` are the places in the batch of those at fault, where some are known."""
+        super().__init__(message)
+        self.records = records
 
 
 class OffsetsOutOfOrder(_LogError):

@@ -26,6 +26,7 @@ from replog.log.formats.compression import MAX_UNCOMPRESSED_BYTES, decompress
 from replog.log.formats.records import MAX_RECORDS, slice_records
 from replog.log.offsets import NO_TIMESTAMP, AppendOrigin, Buffer
 
+SHOWN = 1000  # records at fault of one batch that its producer is told of
 MAX_EXPANSION = 16  # a leader looks through so many times `max.message.bytes`, uncompressed
 
 
@@ -191,7 +192,7 @@ def epoch_starts(batches: Iterable[tuple[int, BatchHeader]], log_end_offset: int
 
 
 def check_keys(records: Buffer, header: BatchHeader, config: TopicConfig) -> None:
-    """Raise InvalidRecord, naming the first record without a key; or if the records do not decode, or to too much.
+    """Raise InvalidRecord, naming the records without a key; or if the records do not decode, or to too much.
 
     Only for compacted topics does a broker look into records that it is sent."""
     if header.records_count > MAX_RECORDS:
@@ -201,6 +202,7 @@ def check_keys(records: Buffer, header: BatchHeader, config: TopicConfig) -> Non
         )
     limit = min(MAX_EXPANSION * config.max_message_bytes, MAX_UNCOMPRESSED_BYTES)
     raw = decompress(header.attributes & CODEC_MASK, bytes(records[HEADER_SIZE:]), limit)
+    keyless: list[int] = []
     for index, record in enumerate(slice_records(raw, header.records_count)):
         if record.offset_delta != index:
             raise InvalidRecord(f"record {index} of the batch has offset delta {record.offset_delta}")
@@ -208,7 +210,10 @@ def check_keys(records: Buffer, header: BatchHeader, config: TopicConfig) -> Non
         if not NO_TIMESTAMP <= timestamp < 2**63:  # a delta could not reach it from a delete horizon
             raise InvalidRecord(f"record {index} of the batch has a timestamp of {timestamp}, which is none")
         if record.key is None:
-            raise InvalidRecord(
-                f"record {index} of {header.records_count} has no key, which cleanup.policy={config.cleanup_policy} "
-                "needs; nothing of the batch was appended"
-            )
+            keyless.append(index)
+    if keyless:
+        raise InvalidRecord(
+            f"record {keyless[0]} of {header.records_count} has no key, which cleanup.policy={config.cleanup_policy} "
+            "needs; nothing of the batch was appended",
+            keyless[:SHOWN],
+        )

@@ -4,8 +4,7 @@ import re
 
 from leader.follower_state import NEVER_MS, FollowerState
 from leader.partition_leader import PartitionLeader
-from replog.errors import ErrorCode, ReplogError
-from replog.rpc.v1 import log_pb2
+from replog.errors import ReplogError
 from replog.server.authorizer import everything
 from replog.server.broker.clients.produce import Produce
 from replog.topic import TopicPartition
@@ -111,8 +110,8 @@ def produces(world: World, names: str, **options: str) -> None:
     def respond(produced: Produce) -> None:
         answered.append(True)
         shown = [
-            f"{letter_of(tp)}{ErrorCode(r.error_code).name if r.error_code else f'offset {r.base_offset}'}"
-            for (tp, _), r in zip(entries, produced.answer.partitions, strict=True)
+            f"{letter_of(r.topic_partition)}{r.error.code.name if r.error else f'offset {r.base_offset}'}"
+            for r in produced.results
         ]
         world.say(f"{label}: {', '.join(shown)}")
 
@@ -120,7 +119,7 @@ def produces(world: World, names: str, **options: str) -> None:
         return f"{named('', tp)} " if len(entries) > 1 else ""
 
     acks = {"all": -1}.get(options.get("acks", "all"), options.get("acks", "all"))
-    produce = Produce(broker, log_pb2.ProduceRequest(acks=int(acks), timeout_ms=30_000), respond)
+    produce = Produce(broker, int(acks), 30_000, respond)
     list(produce.append_records(entries, everything))
     if not answered:
         world.say(f"{label}: waits")

@@ -22,7 +22,8 @@ from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
 from replog.server.authorizer import Permits, refused_topic
 from replog.server.broker.clients.consume import COLD_WAIT_MS, ConsumerStream
-from replog.server.broker.clients.produce import Produce, ProduceStream, batches, refusal
+from replog.server.broker.clients.produce import Produce, refusal
+from replog.server.broker.clients.produce_stream import ProduceStream, answer, asked, batches
 from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, ClientQuotas
 from replog.server.broker.control.producer_id_blocks import ProducerIds
 from replog.server.broker.replicas.byte_pool import Lease
@@ -70,9 +71,9 @@ class LogService:
 
         def respond(produced: Produce) -> None:
             if not answered.done():
-                answered.set_result(produced.answer)
+                answered.set_result(answer(produced))
 
-        produce = Produce(self._manager, request.head, respond)
+        produce = asked(self._manager, request.head, respond)
         for _ in produce.append_records(batches(request), self._permits("produce_once")):
             await asyncio.sleep(0)
         del request

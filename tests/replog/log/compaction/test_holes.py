@@ -131,14 +131,15 @@ def test_sg_6_a_segment_rolls_in_time_for_the_largest_lag(tmp_path):
 
 @pytest.mark.parametrize("codec", range(5))
 def test_a_leader_of_a_compacted_topic_wants_keys(tmp_path, codec):
-    """2.7 step 4: the whole batch is refused, by the index of the first record without a key."""
+    """2.7 step 4: the whole batch is refused, by the indexes of the records without a key."""
     log = compacted(tmp_path / "compacted")
-    batch = client_batch((b"a", b"1"), (b"", b"2"), b"3", codec=codec)
-    with pytest.raises(InvalidRecord, match=r"record 2 of 3 has no key.*cleanup.policy=compact"):
+    batch = client_batch((b"a", b"1"), (b"", b"2"), b"3", (b"a", b"4"), b"5", codec=codec)
+    with pytest.raises(InvalidRecord, match=r"record 2 of 5 has no key.*cleanup.policy=compact") as refused:
         log.append_as_leader(batch, leader_epoch=0, now_ms=T)
+    assert refused.value.records == [2, 4]
     assert log.log_end_offset == 0
     append(log, client_batch((b"a", b"1"), (b"", b"2"), codec=codec))
-    assert append(open_log(tmp_path / "plain"), batch).log_end_offset == 3
+    assert append(open_log(tmp_path / "plain"), batch).log_end_offset == 5
 
 
 def test_a_leader_looks_through_so_much_and_no_more(tmp_path):

@@ -125,7 +125,7 @@ manager.replicas           consume housekeeping log_cleaner log_flusher log_serv
 manager.sessions           broker consume log_service metrics replica_service
 manager.produces           metrics produce
 manager.record_deletions   log_service metrics
-manager.waiting_produces   log_service metrics produce
+manager.waiting_produces   log_service metrics produce produce_stream
 manager.dirty              housekeeping log_cleaner moves role_changes
 """
 

@@ -15,7 +15,8 @@ from replog.rpc import methods
 from replog.rpc.transport import Handle, Stream
 from replog.rpc.v1 import log_pb2
 from replog.server.authorizer import everything
-from replog.server.broker.clients.produce import BATCH_BYTES, MAX_PRODUCES_UNDER_WAY, Produce, ProduceStream
+from replog.server.broker.clients.produce import BATCH_BYTES, Produce
+from replog.server.broker.clients.produce_stream import MAX_PRODUCES_UNDER_WAY, ProduceStream
 from replog.server.broker.clients.quotas import PRODUCED, QuotaThrottle
 from replog.server.broker.replicas.byte_pool import BytePool
 from tests.leader.replicas import ONE_MIB, record
@@ -24,7 +25,7 @@ from tests.replog.server.broker.conftest import CALL_S, TP, InProcessCluster, ba
 from tests.replog.server.broker.replication.test_replica_sessions import LED, Leader, named
 from tests.replog.server.broker.virtual_pair import VirtualPair
 
-HEAD = log_pb2.ProduceRequest(acks=-1, timeout_ms=1000)
+WAITS = -1, 1000  # acks=all, in milliseconds
 
 
 async def test_records_are_let_go_when_they_are_appended(tmp_path):
@@ -32,7 +33,7 @@ async def test_records_are_let_go_when_they_are_appended(tmp_path):
     leader = Leader(tmp_path)
     payload = bytearray(record(size=500))
     answers: list[Produce] = []
-    list(Produce(leader.manager, HEAD, answers.append).append_records([(LED, memoryview(payload))], everything))
+    list(Produce(leader.manager, *WAITS, answers.append).append_records([(LED, memoryview(payload))], everything))
     assert leader.log(LED).log_end_offset == 6
     assert answers == [], "it waits for its follower"
     forget_tails()
@@ -42,11 +43,11 @@ async def test_records_are_let_go_when_they_are_appended(tmp_path):
 async def test_a_batch_that_waits_takes_no_more_than_is_counted(tmp_path):
     leader = Leader(tmp_path)
     one = record()
-    list(Produce(leader.manager, HEAD, lambda _: None).append_records([(LED, one)], everything))
+    list(Produce(leader.manager, *WAITS, lambda _: None).append_records([(LED, one)], everything))
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for _ in range(500):
-        list(Produce(leader.manager, HEAD, lambda _: None).append_records([(LED, one)], everything))
+        list(Produce(leader.manager, *WAITS, lambda _: None).append_records([(LED, one)], everything))
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (after - before) / 500 < BATCH_BYTES
