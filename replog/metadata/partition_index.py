@@ -47,6 +47,7 @@ class PartitionIndex:
         self.reassigning = Names()
         self.displaced = Names()  # the preferred replica does not lead
         self._topics: dict[str, OfTopic] = {}
+        self._names: dict[bytes, str] = {}  # the topics' by their ids
         self._on_broker: defaultdict[int, Names] = defaultdict(Names)
         self._led_by: defaultdict[int, Names] = defaultdict(Names)
         self._behind_on: defaultdict[int, Names] = defaultdict(Names)
@@ -59,6 +60,10 @@ class PartitionIndex:
         """The id under which the topic has partitions here; None if it has none."""
         known = self._topics.get(topic)
         return known.topic_id if known is not None else None
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        """The name of the topic that has partitions here under this id; None if there is none."""
+        return self._names.get(topic_id)
 
     def of_topic(self, topic: str) -> Mapping[TopicPartition, PartitionState]:
         known = self._topics.get(topic)
@@ -81,6 +86,7 @@ class PartitionIndex:
         known = self._topics.get(topic)
         if known is None:
             known = self._topics[topic] = OfTopic(topic_id, {})
+            self._names[topic_id] = topic
         old, known.states[tp] = known.states.get(tp), new
         before = old.replicas if old is not None else ()
         if before != new.replicas:
@@ -107,6 +113,7 @@ class PartitionIndex:
     def take_over(self, other: "PartitionIndex") -> None:
         """Add the topics of another index, none of which have partitions here."""
         self._topics |= other._topics
+        self._names |= other._names
         for mine, theirs in zip(self._by_broker, other._by_broker, strict=True):
             for broker_id, names in theirs.items():
                 mine[broker_id].by_topic |= names.by_topic
@@ -120,4 +127,6 @@ class PartitionIndex:
                 names.by_topic.pop(topic, None)
         self.reassigning.by_topic.pop(topic, None)
         self.displaced.by_topic.pop(topic, None)
-        return self._topics.pop(topic).states
+        gone = self._topics.pop(topic)
+        self._names.pop(gone.topic_id, None)
+        return gone.states

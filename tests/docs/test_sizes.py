@@ -19,7 +19,7 @@ LINES = {
     "pyspark_replog_batches": 5,
     "pyspark_replog_epochs": 5,
     "pyspark_replog_replicas": 5,
-    "replog": 244,
+    "replog": 249,
     "replog/chaos": 1_765,
     "replog/cli": 3_716,
     "replog/client": 4_940,
@@ -32,18 +32,18 @@ LINES = {
     "replog/local_cluster": 1_296,
     "replog/log": 8_010,
     "replog/log_tools": 2_159,
-    "replog/metadata": 924,
+    "replog/metadata": 933,
     "replog/purgatory": 136,
-    "replog/rpc": 6_230,
-    "replog/server": 9_766,
+    "replog/rpc": 6_233,
+    "replog/server": 9_843,
     "replog/simulator": 8_826,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,
     "spark_jobs/records": 1_804,
     "spark_jobs/replicas": 2_779,
 }
-FILES = 466
-TESTS = 69_349
+FILES = 467
+TESTS = 69_386
 RESULTS = 134
 PAGES, WORDS = 24, 44_071
 

@@ -214,13 +214,15 @@ def test_the_index_knows_what_a_look_at_every_partition_finds(seed):
         if rng.random() < 0.1:
             _put(image, "topic", tp.topic, None)
         else:
-            topic_id = bytes([rng.random() < 0.1]) * 16
+            topic_id = f"{tp.topic}{int(rng.random() < 0.1)}".encode() * 8
             _put(image, "partition", tp, _some_state(rng), topic_id)
         everything = image.partitions.items()
         for topic in "abcd":
             states = {at.partition: state for at, state in everything if at.topic == topic}
             assert image.partitions_of(topic) == states
             assert list(image.partitions_of(topic)) == sorted(states)
+            for topic_id in (f"{topic}{number}".encode() * 8 for number in range(2)):
+                assert image.index.name_of(topic_id) == (topic if image.index.topic_id(topic) == topic_id else None)
         for broker_id in (*IDS, NO_LEADER):
             assert set(image.index.on_broker(broker_id)) == {at for at, s in everything if broker_id in s.replicas}
             assert set(image.index.led_by(broker_id)) == {at for at, s in everything if s.leader == broker_id}

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leader.delayed_produce import DelayedDeleteRecords, DeleteRecordsResult
-from leader.partition_leader import PartitionLeader
 from replog.config.processes import BrokerConfig
 from replog.errors import ErrorCode, ReplogError
 from replog.log.fetch import CONSUMER, FetchPartition, SessionRequest, SessionRow, size_of
-from replog.log.offsets import Isolation, TimestampAndOffset
+from replog.log.offsets import Isolation
 from replog.metadata.values import NO_BROKER_EPOCH
 from replog.rpc import methods
 from replog.rpc.codec import WithRecords, same_fields
@@ -20,8 +18,9 @@ from replog.rpc.peer import peer
 from replog.rpc.status import wire_code
 from replog.rpc.transport import ServerStream
 from replog.rpc.v1 import log_pb2 as pb
-from replog.server.authorizer import Permits, refused_topic
+from replog.server.authorizer import Permits
 from replog.server.broker.clients.consume import COLD_WAIT_MS, ConsumerStream
+from replog.server.broker.clients.offsets import check_permitted, delete_records, leading, list_offset
 from replog.server.broker.clients.produce import Produce, refusal
 from replog.server.broker.clients.produce_stream import ProduceStream, answer, asked, batches
 from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, ClientQuotas
@@ -123,24 +122,15 @@ class LogService:
                 topic=partition.topic, partition=partition.partition, timestamp=-1, offset=-1, leader_epoch=-1
             )
             with _told_in(result):
-                _check(permits, partition.topic)
-                answer = await self._list_offset(partition, isolation, deadline_s)
+                check_permitted(permits, partition.topic)
+                tp, epoch = _topic_partition(partition), _optional(partition, "current_leader_epoch")
+                answer = await list_offset(
+                    self._manager, self._look_ups, tp, partition.timestamp, isolation, epoch, deadline_s
+                )
                 result.timestamp, result.offset = answer.timestamp, answer.offset
                 result.leader_epoch = answer.leader_epoch
             results.append(result)
         return pb.ListOffsetsResponse(partitions=results)
-
-    async def _list_offset(
-        self, partition: pb.ListOffsetsPartition, isolation: Isolation, deadline_s: float
-    ) -> TimestampAndOffset:
-        epoch, timestamp = _optional(partition, "current_leader_epoch"), partition.timestamp
-        leader, by_time = self._leader(partition, epoch), None
-        if timestamp >= 0:
-            by_time = await self._look_ups.offset_for_timestamp(leader.log, timestamp, deadline_s)
-            leader = self._leader(partition, epoch)  # another broker may lead by now
-        return leader.list_offset(
-            timestamp, isolation, epoch, alone=self._replicas.is_alone(leader), look_up=lambda *_: by_time
-        )
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest
@@ -152,9 +142,9 @@ class LogService:
             result = pb.OffsetForLeaderEpochResult(topic=partition.topic, partition=partition.partition)
             result.end.epoch = result.end.end_offset = -1
             with _told_in(result):
-                _check(permits, partition.topic)
+                check_permitted(permits, partition.topic)
                 current_leader_epoch = _optional(partition, "current_leader_epoch")
-                leader = self._leader(partition, current_leader_epoch)
+                leader = leading(self._manager, _topic_partition(partition), current_leader_epoch)
                 end = leader.end_offset_for_epoch(current_leader_epoch, partition.leader_epoch)
                 result.end.epoch, result.end.end_offset = end
             results.append(result)
@@ -163,45 +153,17 @@ class LogService:
     async def delete_records(self, request: pb.DeleteRecordsRequest) -> pb.DeleteRecordsResponse:
         """Delete records (LG-16). It answers once every live replica's log start has reached the offset, or at the
         timeout (FT-23)."""
+        offsets = ((_topic_partition(partition), partition.offset) for partition in request.partitions)
         permits = self._permits("delete_records")
-        results: dict[TopicPartition, pb.DeleteRecordsPartitionResult] = {}
-        targets: dict[TopicPartition, int] = {}
-        async for partition in in_slices(request.partitions):
-            tp = _topic_partition(partition)
-            result = pb.DeleteRecordsPartitionResult(topic=tp.topic, partition=tp.partition, low_watermark=-1)
-            results[tp] = result
-            with _told_in(result):
-                _check(permits, tp.topic)
-                targets[tp] = self._leader(partition, None).delete_records(partition.offset)
-                self._manager.touched(tp, high_watermark_advanced=False)
-        if targets:
-            await self._wait_for_deletion(targets, results, request.timeout_ms)
-        return pb.DeleteRecordsResponse(partitions=list(results.values()))
-
-    async def _wait_for_deletion(
-        self,
-        targets: dict[TopicPartition, int],
-        results: dict[TopicPartition, pb.DeleteRecordsPartitionResult],
-        timeout_ms: int,
-    ) -> None:
-        answered: asyncio.Future[dict[TopicPartition, DeleteRecordsResult]]
-        answered = asyncio.get_running_loop().create_future()
-
-        def respond(outcome: dict[TopicPartition, DeleteRecordsResult]) -> None:
-            if not answered.done():
-                answered.set_result(outcome)
-
-        bounded_ms = max(0, min(timeout_ms, self._context.config.request_timeout_ms))
-        operation = DelayedDeleteRecords(targets, self._replicas.leader, bounded_ms, respond)
-        self._manager.record_deletions.complete_or_watch(operation, targets)
-        for tp, (error, low_watermark) in (await answered).items():
-            result = results[tp]
-            result.error_code, result.low_watermark = wire_code(error), low_watermark
-            if error is ErrorCode.REQUEST_TIMED_OUT:
-                left = f"a live replica may still have records before offset {targets[tp]}"
-                result.error_message = f"{tp}: {left} after {bounded_ms} ms; ask again"
-            elif error is not ErrorCode.NONE:
-                result.error_message = refusal(error, tp, self._context.config.node_id).message
+        response = pb.DeleteRecordsResponse()
+        outcome = await delete_records(self._manager, offsets, request.timeout_ms, permits)
+        async for tp, deleted in in_slices(outcome.items()):
+            result = response.partitions.add(topic=tp.topic, partition=tp.partition, low_watermark=-1)
+            if isinstance(deleted, ReplogError):
+                result.error_code, result.error_message = wire_code(deleted.code), deleted.message
+            else:
+                result.low_watermark = deleted
+        return response
 
     async def get_metadata(self, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
         if not self._replicas.started:
@@ -260,18 +222,6 @@ class LogService:
 
     def _permits(self, method: str, *, quietly: bool = False) -> Permits:
         return self._context.authorizer.permits(methods.Log[method], quietly=quietly)
-
-    def _leader(self, partition: Any, current_leader_epoch: int | None) -> PartitionLeader:
-        tp = _topic_partition(partition)
-        leader = self._replicas.leader_for_epoch(tp, current_leader_epoch)
-        if isinstance(leader, ErrorCode):
-            raise refusal(leader, tp, self._context.config.node_id)
-        return leader
-
-
-def _check(permits: Permits, topic: str) -> None:
-    if not permits(topic):
-        raise refused_topic(topic)
 
 
 @contextlib.contextmanager

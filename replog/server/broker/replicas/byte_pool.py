@@ -15,6 +15,7 @@ readers hold no more memory.
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 SMALLEST_LEASE = 64 << 10  # bytes that are worth a message
 LARGEST_PART = 16
@@ -28,6 +29,7 @@ class Lease:
     def __init__(self, pool: "BytePool") -> None:
         self.size = 0
         self._pool = pool
+        self._place: _Place | None = None
 
     def __enter__(self) -> "Lease":
         return self
@@ -40,19 +42,30 @@ class Lease:
         self.size = await self._pool.take(max(1, wanted))
         return self.size
 
+    def ask(self, wanted: int, then: Callable[[int], None]) -> None:
+        """Call `then` with what `take` would return: now, or when there is room. `resize` ends the wait."""
+
+        def granted(size: int) -> None:
+            self._place, self.size = None, size
+            then(size)
+
+        if (place := self._pool.ask(max(1, wanted), granted)) is not None:
+            self._place = place
+
     def resize(self, size: int) -> None:
         """Change the lease to the answer's size. That may be more, because the first batch comes whole (FE-9)."""
+        if self._place is not None:
+            self._pool.withdraw(self._place)
+            self._place = None
         if size != self.size:
             self._pool.add(size - self.size)
             self.size = size
 
 
-class _Place:
-    def __init__(self, wanted: int, wait_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        self.wanted = wanted
-        self.until_s = loop.time() + wait_s
-        self.granted: asyncio.Future[int] = loop.create_future()
+class _Place(NamedTuple):
+    wanted: int
+    until_s: float
+    then: Callable[[int], None]
 
 
 class BytePool:
@@ -86,25 +99,41 @@ class BytePool:
         """Take room like `Lease.take`. `add` gives it back."""
         if not self._line and self._can_grant(wanted):
             return self._grant(wanted)
-        place = _Place(wanted, self._wait_s)
+        granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        place = self._join(wanted, granted.set_result)
+        try:
+            await asyncio.wait([granted])  # does not cancel the future, unlike awaiting it
+        except asyncio.CancelledError:
+            if granted.done():
+                self.add(-granted.result())
+            else:
+                self.withdraw(place)
+            raise
+        return granted.result()
+
+    def ask(self, wanted: int, then: Callable[[int], None]) -> _Place | None:
+        """Call `then` with what `take` would return, now or later. None: it was called."""
+        if self._line or not self._can_grant(wanted):
+            return self._join(wanted, then)
+        then(self._grant(wanted))
+        return None
+
+    def _join(self, wanted: int, then: Callable[[int], None]) -> _Place:
+        place = _Place(wanted, asyncio.get_running_loop().time() + self._wait_s, then)
         self._line.append(place)
         self._send_away_later()
-        try:
-            await asyncio.wait([place.granted])  # does not cancel the future, unlike awaiting it
-        except asyncio.CancelledError:
-            if place.granted.done():
-                self.add(-place.granted.result())
-            else:
-                self._line.remove(place)
-                self._serve()  # the next one may want less, and fit
-            raise
-        return place.granted.result()
+        return place
+
+    def withdraw(self, place: _Place) -> None:
+        """Leave the line. `place` was not served yet."""
+        self._line.remove(place)
+        self._serve()  # the next one may want less, and fit
 
     def _serve(self) -> None:
         """Grant room to the first in line, if there is any."""
         if self._line and self._can_grant(self._line[0].wanted):
             place = self._line.popleft()
-            place.granted.set_result(self._grant(place.wanted))
+            place.then(self._grant(place.wanted))
 
     def _can_grant(self, wanted: int) -> bool:
         return not self._has_granted and self.capacity - self.used >= min(wanted, SMALLEST_LEASE, self.capacity)
@@ -129,6 +158,6 @@ class BytePool:
     def _send_away(self) -> None:
         self._sending_away = None
         if self._line and self._line[0].until_s <= asyncio.get_running_loop().time():
-            self._line.popleft().granted.set_result(0)
+            self._line.popleft().then(0)
             self._serve()
         self._send_away_later()

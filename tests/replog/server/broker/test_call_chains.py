@@ -118,13 +118,13 @@ sessions.watching          metrics
 sessions.shared            replica_service
 sessions.cold_reads        broker
 sessions.answers           log_service metrics
-manager.context            consume housekeeping log_cleaner log_flusher log_service metrics moves produce
+manager.context            consume housekeeping log_cleaner log_flusher log_service metrics moves offsets produce
                            replica_service role_changes
-manager.replicas           consume housekeeping log_cleaner log_flusher log_service metrics moves produce
+manager.replicas           consume housekeeping log_cleaner log_flusher log_service metrics moves offsets produce
                            replica_service role_changes
 manager.sessions           broker consume log_service metrics replica_service
 manager.produces           metrics produce
-manager.record_deletions   log_service metrics
+manager.record_deletions   metrics offsets
 manager.waiting_produces   log_service metrics produce produce_stream
 manager.dirty              housekeeping log_cleaner moves role_changes
 """

@@ -150,6 +150,41 @@ async def test_a_cancelled_wait_gives_back_what_it_was_just_granted(granted_firs
     assert budget.used == 0
 
 
+async def test_who_asks_without_a_task_is_called_in_turn_and_may_leave_the_line():
+    budget, got = BytePool(SMALLEST_LEASE, LONG_S), list[tuple[str, int]]()
+    leases = {name: Lease(budget) for name in "abcd"}
+    for name, lease in leases.items():
+        lease.ask(MIB, lambda size, name=name: got.append((name, size)))
+    assert got == [("a", SMALLEST_LEASE)]
+    leases["b"].resize(0)
+    leases["a"].resize(0)
+    while len(got) < 2:
+        await asyncio.sleep(0)
+    leases["c"].resize(0)
+    while len(got) < 3:
+        await asyncio.sleep(0)
+    assert got == [(name, SMALLEST_LEASE) for name in "acd"]
+    leases["d"].resize(0)
+    assert budget.used == 0
+
+
+async def test_who_asked_in_vain_may_ask_again_at_once():
+    budget, got = BytePool(SMALLEST_LEASE, 0.01), list[int]()
+    budget.add(SMALLEST_LEASE)
+    lease = Lease(budget)
+
+    def then(size: int) -> None:
+        got.append(size)
+        if not size:
+            budget.add(-SMALLEST_LEASE)
+            lease.ask(1, then)
+
+    lease.ask(1, then)
+    while len(got) < 2:
+        await asyncio.sleep(0.001)
+    assert (got, budget.used) == ([0, 1], 1)
+
+
 def test_all_who_wait_for_held_bytes_to_go_go_on_together_once():
     held, went_on = BytePool(100), list[str]()
     held.add(150)
