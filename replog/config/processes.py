@@ -196,6 +196,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerConfig):
     producer_id_expiration_check_interval_ms: Annotated[int, Field(ge=1, le=MAX_INT)] = 600_000
     fetch_max_bytes: Annotated[int, Field(ge=1, le=MAX_BATCH_BYTES)] = 1 << 20  # one message (measured best)
     request_timeout_ms: Annotated[int, Field(ge=100, le=MAX_INT)] = 30_000
+    auto_create_topics_enable: bool = False  # clients of Kafka's protocol get an unknown topic made
     queued_max_request_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # all produces that wait
     queued_max_response_bytes: Annotated[int, Field(ge=1 << 20, le=MAX_INT)] = 64 << 20  # all untaken answers
 

@@ -2,16 +2,23 @@
 what is stored already is read without harm, whatever version wrote it (divergence 52)."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from replog.errors import ErrorCode
 
 _LOOKS = 3  # so many wrong names are answered with a better one
 _SHOWN = 60  # characters of a wrong value, at most
+_NOTATIONS: dict[object, re.Pattern[str]] = {  # Kafka takes what Java reads; Python reads more
+    int: re.compile(r"\s*[+-]?[0-9]+\s*"),
+    float: re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*"),
+    bool: re.compile(r"\s*(true|false)\s*", re.IGNORECASE),
+}
 
 
 class Settings(BaseModel):
@@ -22,21 +29,31 @@ class Settings(BaseModel):
     )
     when_unreadable: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # replace a setting that cannot be read
 
+    @field_validator("*", mode="before")
     @classmethod
-    def parse(cls, properties: Mapping[str, Any], source: str) -> Self:
-        """Check `properties` (from `source`, named in errors), whose names are Kafka's.
+    def _written(cls, value: Any, info: ValidationInfo) -> Any:
+        notation = _NOTATIONS.get(cls.model_fields[info.field_name or ""].annotation)
+        if info.context and isinstance(value, str) and notation and not notation.fullmatch(value):
+            raise PydanticCustomError("notation", "Kafka does not take it")
+        return value.strip() if notation is _NOTATIONS[bool] and isinstance(value, str) else value
+
+    @classmethod
+    def parse(cls, properties: Mapping[str, Any], source: str, *, as_in_kafka: bool = False) -> Self:
+        """Check `properties` (from `source`, named in errors), whose names are Kafka's. `as_in_kafka`: and so are the
+        notations of values, without `yes` or `1_000`.
 
         Raises INVALID_CONFIG naming every bad setting."""
         try:
-            return cls.model_validate(properties, by_alias=True, by_name=False)
+            return cls.model_validate(properties, by_alias=True, by_name=False, context=as_in_kafka)
         except ValidationError as error:
             faults = "; ".join(_faults(cls, error))
             raise ErrorCode.INVALID_CONFIG.error(f"{source}: {faults}") from None
 
     @classmethod
-    def canonical(cls, properties: Mapping[str, str], source: str) -> dict[str, str]:
+    def canonical(cls, properties: Mapping[str, str], source: str, *, as_in_kafka: bool = False) -> dict[str, str]:
         """Return the text of each parsed value, as it is stored. Raises as `parse`."""
-        given = cls.parse(properties, source).model_dump(by_alias=True, mode="json", exclude_unset=True)
+        parsed = cls.parse(properties, source, as_in_kafka=as_in_kafka)
+        given = parsed.model_dump(by_alias=True, mode="json", exclude_unset=True)
         return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
 
     @classmethod
@@ -107,7 +124,8 @@ def _faults(model: type[Settings], error: ValidationError) -> Iterable[str]:
         elif fault["type"] == "missing":
             faults[name] = f"{name} is missing and has no default"
         else:
-            faults[name] = f"{name}={_shown(fault['input'])}: {_allowed(schema.get(name, {})) or what}"
+            allowed = "" if fault["type"] == "value_error" else _allowed(schema.get(name, {}))
+            faults[name] = f"{name}={_shown(fault['input'])}: {allowed or what}"
     return faults.values()
 
 

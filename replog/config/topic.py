@@ -29,8 +29,20 @@ def _replica_list(value: str) -> str:
 
 
 def _policy(value: object) -> object:
-    """Accept both orders, as Kafka does."""
-    return "compact,delete" if isinstance(value, str) and value.replace(" ", "") == "delete,compact" else value
+    """Accept any order, as Kafka does."""
+    return ",".join(sorted({word.strip() for word in value.split(",")})) if isinstance(value, str) else value
+
+
+def _gzip_level(value: int) -> int:
+    if value == 0:
+        raise ValueError("give 1 to 9, or -1 for gzip's own default")
+    return value
+
+
+def _no_tiers(value: bool) -> bool:
+    if value:
+        raise ValueError("there is no tiered storage here; give false, or delete the setting")
+    return value
 
 
 Milliseconds = Annotated[int, Field(ge=0, le=MAX_LONG)]
@@ -71,6 +83,18 @@ class TopicConfig(Settings):
     unclean_recovery_strategy: RecoveryStrategy = "BALANCED"  # used where nobody alive is known to be complete (CT-31)
     leader_replication_throttled_replicas: ReplicaList = ""  # leaders that hold followers back (FE-23)
     follower_replication_throttled_replicas: ReplicaList = ""  # followers that hold themselves back (FT-6)
+    # Kafka's other settings: kept and shown, without effect
+    compression_type: Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"] = "producer"
+    compression_gzip_level: Annotated[int, Field(ge=-1, le=9), AfterValidator(_gzip_level)] = -1
+    compression_lz4_level: Annotated[int, Field(ge=1, le=17)] = 9
+    compression_zstd_level: Annotated[int, Field(ge=-131_072, le=22)] = 3
+    preallocate: bool = False
+    segment_jitter_ms: Milliseconds = 0
+    local_retention_ms: Annotated[int, Field(ge=-2, le=MAX_LONG)] = -2
+    local_retention_bytes: Annotated[int, Field(ge=-2, le=MAX_LONG)] = -2
+    remote_storage_enable: Annotated[bool, AfterValidator(_no_tiers)] = False
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
 
     @property
     def compacted(self) -> bool:

@@ -25,7 +25,12 @@ MAX_QUOTAS = 1000  # users with a quota of their own
 MAX_CONFIG_LENGTH = 256  # characters of a name or value, except lists of replicas
 THROTTLED_REPLICAS = ".throttled.replicas"
 MAX_ALL_LENGTH = 16 << 20  # characters of all topics' settings together: one answer has them all
-SINCE_0_1_0 = {"message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "unclean.recovery.strategy"}
+SINCE_0_1_0 = {
+    *("message.timestamp.after.max.ms", "message.timestamp.before.max.ms", "unclean.recovery.strategy"),
+    *("compression.type", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "preallocate"),
+    *("segment.jitter.ms", "local.retention.ms", "local.retention.bytes", "remote.storage.enable"),
+    *("remote.log.copy.disable", "remote.log.delete.on.disable"),
+}
 LONG = 2048  # characters of one topic's settings; more only with lists of replicas
 
 
@@ -60,7 +65,7 @@ def alter_topic_configs(
     source = f"topic {name}"
     configs = _altered(topic.configs, request, TopicConfig, source)
     _check_unchangeable(name, topic.configs, configs, source)
-    check_room(image, name, configs)
+    check_together(image, name, configs)
     partitions = image.partitions_of(name)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(rules.min_insync_replicas, len(partitions[0].replicas))))
     answer = AlteredConfigs(configs, image.version)
@@ -118,7 +123,7 @@ def checked_configs(configs: Mapping[str, str], model: type[Settings], source: s
         limit = MAX_REPLICA_LIST_LENGTH if key.endswith(THROTTLED_REPLICAS) else MAX_CONFIG_LENGTH
         if len(key) > MAX_CONFIG_LENGTH or len(value) > limit:
             raise ErrorCode.INVALID_CONFIG.error(f"{source}: setting {key[:60]!r} is longer than {limit} characters")
-    canonical = model.canonical(configs, source)
+    canonical = model.canonical(configs, source, as_in_kafka=True)
     if model is TopicConfig and (size := int(canonical.get("max.message.bytes", 0))) > MAX_BATCH_BYTES:
         raise ErrorCode.INVALID_CONFIG.error(
             f"{source}: max.message.bytes={size}, and no message carries a batch of more than "
@@ -127,8 +132,15 @@ def checked_configs(configs: Mapping[str, str], model: type[Settings], source: s
     return canonical
 
 
-def check_room(image: MetadataImage, name: str, configs: Mapping[str, str]) -> None:
-    """Raises INVALID_CONFIG if the settings of all topics, this one's included, would not fit into an answer."""
+def check_together(image: MetadataImage, name: str, configs: Mapping[str, str]) -> None:
+    """Raises INVALID_CONFIG if settings of the topic contradict each other, or if those of all topics, this one's
+    included, would not fit into an answer."""
+    config = topic_config(name, configs)
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms and not TopicConfig.unreadable(configs):
+        raise ErrorCode.INVALID_CONFIG.error(
+            f"topic {name}: min.compaction.lag.ms={config.min_compaction_lag_ms} is more than max.compaction.lag.ms="
+            f"{config.max_compaction_lag_ms}; set it to that or less"
+        )
     if (length := _length(configs)) <= LONG:
         return
     length += sum(_length(topic.configs) for topic in image.topics.values() if topic.name != name)

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from replog.config.processes import ControllerConfig
 from replog.config.topic import TopicConfig
 from replog.controller.broker_events import MIN_INSYNC_REPLICAS, active_brokers
-from replog.controller.configs import check_room, checked_configs
+from replog.controller.configs import check_together, checked_configs
 from replog.controller.decision import Decision
 from replog.controller.registration import placeable, replicas_fault
 from replog.errors import ErrorCode
@@ -147,7 +147,7 @@ def create_topic(image: MetadataImage, config: ControllerConfig, request: NewTop
     configs = checked_configs(request.configs, TopicConfig, f"topic {name}")
     count, factor, assignment = _assignment(image, config, request, rng)
     configs.setdefault(MIN_INSYNC_REPLICAS, str(min(config.min_insync_replicas, factor)))
-    check_room(image, name, configs)
+    check_together(image, name, configs)
     topic_id = request.topic_id[:REQUEST_BYTES] + (image.version + 1).to_bytes(16 - REQUEST_BYTES)
     topic = Topic(name, topic_id if request.topic_id else rng.randbytes(16), configs)
 

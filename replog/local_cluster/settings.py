@@ -32,6 +32,7 @@ BROKER_SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "replica.fetch.backoff.ms": "200",
     "replica.lag.time.max.ms": "10000",
+    "auto.create.topics.enable": "true",
 }
 
 

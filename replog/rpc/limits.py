@@ -6,6 +6,7 @@ THROTTLING_QUOTA_EXCEEDED, which may pass; a request that is too large, or lists
 it is parsed."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from google.protobuf.message import Message
@@ -61,8 +62,11 @@ DEFAULT_LIMITS = ConnectionLimits()
 OF_BROKER = Access(Role.BROKER, "broker_id", ACTION)
 
 
-def _acl(operation: str, on: On = On.CLUSTER) -> Access:
-    return Access(operation=Operation[operation], on=on)
+def _acl(operation: str, on: On = On.CLUSTER, *, forwarded: bool = False) -> Access:
+    return Access(operation=Operation[operation], on=on, forwarded=forwarded)
+
+
+_admin = partial(_acl, forwarded=True)
 
 
 RULES = {
@@ -76,25 +80,28 @@ RULES = {
     "Controller/UnregisterBroker": (Limit(100, 64 * KIB), _acl("ALTER")),
     "Controller/CreateTopic": (
         Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
-        _acl("CREATE", On.TOPIC_OR_CLUSTER),
+        _admin("CREATE", On.TOPIC_OR_CLUSTER),
     ),
-    "Controller/CreatePartitions": (Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST), _acl("ALTER", On.TOPIC)),
-    "Controller/DeleteTopic": (Limit(100, 64 * KIB), _acl("DELETE", On.TOPIC)),
-    "Controller/AlterTopicConfigs": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _acl("ALTER_CONFIGS", On.TOPIC)),
-    "Controller/AlterBrokerConfigs": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _acl("ALTER_CONFIGS")),
-    "Controller/AlterClientQuotas": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _acl("ALTER_CONFIGS")),
-    "Controller/DescribeClientQuotas": (Limit(100, 64 * KIB), _acl("DESCRIBE_CONFIGS")),
-    "Controller/ElectLeaders": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _acl("ALTER")),
+    "Controller/CreatePartitions": (
+        Limit(100, MIB, MAX_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
+        _admin("ALTER", On.TOPIC),
+    ),
+    "Controller/DeleteTopic": (Limit(100, 64 * KIB), _admin("DELETE", On.TOPIC)),
+    "Controller/AlterTopicConfigs": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _admin("ALTER_CONFIGS", On.TOPIC)),
+    "Controller/AlterBrokerConfigs": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _admin("ALTER_CONFIGS")),
+    "Controller/AlterClientQuotas": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _admin("ALTER_CONFIGS")),
+    "Controller/DescribeClientQuotas": (Limit(100, 64 * KIB), _admin("DESCRIBE_CONFIGS")),
+    "Controller/ElectLeaders": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _admin("ALTER")),
     "Controller/DescribeLogEnds": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _acl("DESCRIBE")),
     "Controller/AlterPartitionReassignments": (
         Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS, MAX_REPLICAS_PER_REQUEST),
-        _acl("ALTER"),
+        _admin("ALTER"),
     ),
-    "Controller/ListPartitionReassignments": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _acl("DESCRIBE")),
+    "Controller/ListPartitionReassignments": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _admin("DESCRIBE")),
     "Controller/DescribePartitionChanges": (Limit(100, 64 * KIB), _acl("DESCRIBE")),
-    "Controller/CreateAcls": (Limit(100, MIB, MAX_ACLS_PER_REQUEST), _acl("ALTER")),
-    "Controller/DeleteAcls": (Limit(100, MIB, MAX_ACLS_PER_REQUEST), _acl("ALTER")),
-    "Controller/DescribeAcls": (Limit(100, 64 * KIB), _acl("DESCRIBE")),
+    "Controller/CreateAcls": (Limit(100, MIB, MAX_ACLS_PER_REQUEST), _admin("ALTER")),
+    "Controller/DeleteAcls": (Limit(100, MIB, MAX_ACLS_PER_REQUEST), _admin("ALTER")),
+    "Controller/DescribeAcls": (Limit(100, 64 * KIB), _admin("DESCRIBE")),
     # an auditor may do nothing else by it: brokers have a role
     "Controller/ReportAudit": (Limit(16, MIB, MAX_VERIFIED), _acl("CLUSTER_ACTION")),
     "Controller/DescribeAudit": (Limit(100, 64 * KIB), _acl("DESCRIBE")),

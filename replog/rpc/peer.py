@@ -77,6 +77,7 @@ class Access:
     claim: str = ""  # the request's field with the id of the broker that asks; the certificate must have it, too
     operation: Operation | None = None  # an ACL must allow it, if there is an authorizer; None: nothing
     on: On = On.CLUSTER
+    forwarded: bool = False  # a broker may pass it on for a client of Kafka's protocol, whose ACLs it has checked
 
     def check_role(self, path: str, asks: Peer) -> None:
         """Raise `Imposture` if the peer has another role."""

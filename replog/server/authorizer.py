@@ -137,7 +137,8 @@ class Authorizer:
 
         Raises CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED."""
         access, asks = method.access, peer()
-        is_proved = access.role is not Role.ANY and asks.role is access.role  # its certificate says so: it needs no ACL
+        role = Role.BROKER if access.forwarded else access.role
+        is_proved = role is not Role.ANY and asks.role is role  # its certificate says so: it needs no ACL
         if access.operation is None or access.on is On.ROWS or is_proved:
             return
         kind, name = ResourceType.CLUSTER, CLUSTER_NAME

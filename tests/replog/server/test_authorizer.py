@@ -118,11 +118,19 @@ def test_a_method_is_refused_without_an_acl_and_served_with_the_one_of_the_table
 def test_a_certificate_is_enough_for_its_role_and_for_nothing_else(service, method):
     access = ACCESS[f"{service.name}/{method.name}"]
     for asks in (Peer("Broker:1", Role.BROKER, "h"), Peer("Controller:c", Role.CONTROLLER, "h")):
-        if asks.role is access.role:
+        passes_on = access.forwarded and asks.role is Role.BROKER
+        if asks.role is access.role or passes_on:
             call(service, method, asks, authorizer())
         else:
             with pytest.raises(ReplogError):
                 call(service, method, asks, authorizer())
+
+
+def test_a_broker_passes_on_only_what_clients_of_kafkas_protocol_ask_of_a_controller():
+    forwarded = {row for row, access in ACCESS.items() if access.forwarded}
+    assert len(forwarded) == 13
+    assert all(row.startswith("Controller/") and ACCESS[row].role is Role.ANY for row in forwarded)
+    assert not forwarded & {f"Controller/{name}" for name in ("UnregisterBroker", "ReportAudit", "DescribeLogEnds")}
 
 
 def test_a_topic_is_created_by_who_may_create_it_or_any():
