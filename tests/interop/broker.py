@@ -158,4 +158,4 @@ class KafkaBroker:
             "--isolation-level", isolation, "--max-messages", count, "--timeout-ms", int(timeout_s * 1000),
             *(f"--property=print.{what}=true" for what in ("timestamp", "offset", "headers", "key")),
         )  # fmt: skip
-        return done.stdout.splitlines()
+        return [line for line in done.stdout.splitlines() if "\t" in line]  # 4.3 says there what is deprecated

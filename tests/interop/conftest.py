@@ -3,10 +3,11 @@
 import pytest
 
 from tests.interop.history import History, live
-from tests.interop.kafka import OLD, VERSION, Kafka, NoKafka
+from tests.interop.kafka import NEW, OLD, VERSION, Kafka, NoKafka
 
 
-def _of_version(version: str) -> Kafka:
+def of_version(version: str) -> Kafka:
+    """Skips the test if it cannot be had."""
     try:
         return Kafka(version)
     except NoKafka as reason:
@@ -15,15 +16,15 @@ def _of_version(version: str) -> Kafka:
 
 @pytest.fixture(scope="session")
 def kafka() -> Kafka:
-    return _of_version(VERSION)
+    return of_version(VERSION)
 
 
 @pytest.fixture(scope="session")
 def old_kafka() -> Kafka:
-    return _of_version(OLD)
+    return of_version(OLD)
 
 
-@pytest.fixture(scope="session")
-def history(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> History:
-    """The directories that a real broker left; nobody may change them."""
-    return live(kafka, tmp_path_factory.mktemp("history"))
+@pytest.fixture(scope="session", params=[VERSION, NEW])
+def history(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> History:
+    """The directories that a real broker left, of each version; nobody may change them."""
+    return live(of_version(request.param), tmp_path_factory.mktemp("history"))

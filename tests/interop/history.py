@@ -51,6 +51,7 @@ _CLEANED_TIMEOUT_S = 120
 class History:
     """Log directories of the broker, copied, and what was written and read."""
 
+    kafka: Kafka  # the broker's
     clean: Path  # after a stop in order
     crashed: Path  # after SIGKILL
     latest: dict[str, str]  # of each key in `compacted`; "null" for a tombstone
@@ -87,6 +88,7 @@ def _live(broker: KafkaBroker, root: Path, several: ThreadPoolExecutor) -> Histo
     ours = root / "ours"
     our_latest, left = our_logs.compacted(ours / "ours-compacted-0")
     history = History(
+        kafka=broker.kafka,
         clean=root / "clean",
         crashed=root / "crashed",
         latest={},

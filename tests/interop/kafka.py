@@ -10,7 +10,7 @@ from typing import IO
 
 from spark_jobs.java import NoJava, find_java_home
 
-VERSION, OLD = "4.1.0", "3.3.2"
+VERSION, OLD, NEW, NEWEST = "4.1.0", "3.3.2", "4.3.1", "4.4.0"  # of the newest, its format of a directory
 _POM = str(Path(__file__).with_name("pom.xml"))
 _DOWNLOAD_TIMEOUT_S = 240
 _QUICK_JVM = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -60,6 +60,7 @@ class Kafka:
     def __init__(self, version: str = VERSION) -> None:
         """Raises NoKafka."""
         self.segment_bytes = "segment.bytes" if version == OLD else "internal.segment.bytes"  # for small segments
+        self.dumper = f"{'org.apache.kafka' if version == NEW else 'kafka'}.tools.DumpLogSegments"
         try:
             self._java = find_java_home() / "bin" / "java"
         except NoJava as error:

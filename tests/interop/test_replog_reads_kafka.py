@@ -22,7 +22,6 @@ from spark_jobs.replicas.producers import producer_faults
 from tests.damage.vocabulary import Damage, flipped, longer, missing, overwritten, producers, written
 from tests.interop.dump import Batch, Dump, abnormal, dump, segment_files
 from tests.interop.history import COMPACTED_LINES, PER_CODEC, RECORD_SIZES, TOPICS, TRANSACTIONAL, TRANSACTIONS, History
-from tests.interop.kafka import Kafka
 from tests.interop.our_logs import CODECS, Expected, text
 from tests.replog.log.batches import config
 
@@ -48,12 +47,12 @@ def root(request: pytest.FixtureRequest, history: History) -> Path:
 
 
 @pytest.fixture(scope="module")
-def by_kafka(kafka: Kafka, root: Path) -> Dump:
+def by_kafka(history: History, root: Path) -> Dump:
     """What Kafka itself finds there."""
     files = segment_files(directory(root, topic) for topic in WRITTEN_BY_KAFKA)
     if root.name == "crashed":  # the tool takes the first zeros of an index that was made ahead for an entry
         files = [path for path in files if "index" not in path.suffix or not path.read_bytes().endswith(bytes(12))]
-    dumped = dump(kafka, files, "--print-data-log")
+    dumped = dump(history.kafka, files, "--print-data-log")
     assert abnormal(dumped) == []
     assert any("followed by" in line for line in dumped.complaints), "Kafka's cleaner left no holes"
     assert any(batch.count == 0 for batches in dumped.batches.values() for batch in batches), "Kafka emptied no batch"

@@ -19,7 +19,7 @@ REMOTE_INDEX_CACHE = "remote-log-index-cache"  # a directory of Kafka's tiered s
 PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, "quorum-state"})
 SEGMENT_FILE = re.compile(r"(?P<base>[0-9]{20})(?P<suffix>\.(log|index|timeindex|txnindex|digest|snapshot))")
 _LEFTOVER = re.compile(r".+\.(deleted|cleaned|swap|tmp)")
-_METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")  # Kafka's __cluster_metadata has these
+METADATA_SNAPSHOT = re.compile(r"[0-9]{20}-[0-9]{10}\.checkpoint")  # Kafka's __cluster_metadata has these
 
 
 def segment_bases(directory: Path) -> list[int]:
@@ -45,7 +45,7 @@ def check_partition_names(paths: Iterable[Path], bases: list[int]) -> Iterator[F
             yield Kind.LEFTOVER.at(path, f"a {path.suffix} file")
         elif SEGMENT_FILE.fullmatch(path.name.removesuffix(STRAY_SUFFIX)):
             yield Kind.STRAY_SEGMENT.at(path, f"a {STRAY_SUFFIX} file")
-        elif path.name not in PARTITION_FILES and not _METADATA_SNAPSHOT.fullmatch(path.name):
+        elif path.name not in PARTITION_FILES and not METADATA_SNAPSHOT.fullmatch(path.name):
             yield Kind.STRAY.at(path, "not a file of a partition")
 
 

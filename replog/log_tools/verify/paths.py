@@ -30,6 +30,7 @@ from replog.log.producers.snapshot import read_snapshot
 from replog.log_tools.checker.findings import Finding, Kind, capped
 from replog.log_tools.verify.names import (
     LOG_DIRECTORY_FILES,
+    METADATA_SNAPSHOT,
     PARTITION_FILES,
     SEGMENT_FILE,
     check_log_directory_names,
@@ -247,11 +248,16 @@ def check_topic_id(directory: Path) -> Iterator[Finding]:
     """Check `partition.metadata`, which old Kafka partitions do not have (1.4)."""
     path = directory / PARTITION_METADATA
     try:
-        if read_topic_id(directory) is None:
+        if read_topic_id(directory) is None and not _is_only_formatted(directory):
             yield Kind.NO_TOPIC_ID.at(path, "there is no such file")
     except LogStorageError as error:
         torn = isinstance(error, DamagedTopicId) and not has_records(directory)  # a broker starts it again
         yield (Kind.NO_TOPIC_ID if torn else Kind.MALFORMED).at(path, error.message)
+
+
+def _is_only_formatted(directory: Path) -> bool:
+    """Return True for the metadata of a Kafka controller that has never run: 4.4 formats them as a snapshot."""
+    return {METADATA_SNAPSHOT.fullmatch(name) is None for name in os.listdir(directory)} == {False}
 
 
 def _check_bounds(directory: Path, said: Surroundings, log_start: int, end_offset: int) -> Iterator[Finding]:
