@@ -43,7 +43,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 467
-TESTS = 69_540
+TESTS = 70_416
 RESULTS = 134
 PAGES, WORDS = 24, 44_323
 

@@ -13,14 +13,13 @@ def foreign_cluster(
     brokers: int = REPLICAS,
     *,
     partitions: int = 1,
+    settings: Mapping[str, str] | None = None,
     controller: Mapping[str, str] | None = None,
-    **broker: str,
 ) -> LocalCluster:
-    """Return a cluster that is not up yet. `partitions`: of topics that clients make without a number, or by asking
-    for them. `controller`: more settings of its controller; the others are the brokers', with `_` for `.`."""
+    """Return a cluster that is not up yet. `partitions`: how many a topic has for which a client names no number.
+    `settings` are every broker's, `controller` its controller's."""
     properties = directory / "controller" / "controller.properties"
     properties.parent.mkdir(parents=True, exist_ok=True)
-    settings = {"num.partitions": str(partitions), **(controller or {})}
-    properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-    own = {name.replace("_", "."): value for name, value in broker.items()}
-    return LocalCluster(directory, brokers, own)
+    lines = {"num.partitions": str(partitions), **(controller or {})}
+    properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    return LocalCluster(directory, brokers, settings)

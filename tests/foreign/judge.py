@@ -6,7 +6,6 @@ test that passes and was listed as failing, so that it is moved up and stays up.
 """
 
 import enum
-import os
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _LISTS = Path(__file__).parent
-_SAID = _LISTS.parents[1] / "artifacts" / "foreign"  # lists of what really happened, to take lines from
+SAID = _LISTS.parents[1] / "artifacts" / "foreign"  # lists of what really happened, to take lines from
 _LINE = re.compile(r"(.+?): (?:passes|(fails|skips|varies): (.+))")
 
 
@@ -42,6 +41,7 @@ class Judge:
         self.name = name
         path = _LISTS / f"{name}.txt"
         lines = path.read_text().splitlines() if path.exists() else []
+        self._said: dict[str, Said] = {}
         self.listed = dict(_parsed(line) for line in lines if line and not line.startswith("#"))
 
     def check(self, said: Mapping[str, Said], asked: Collection[str] | None = None) -> None:
@@ -70,12 +70,11 @@ class Judge:
                 return f"{name}: {said}; it is listed as: {listed}"
 
     def _keep(self, said: Mapping[str, Said]) -> None:
-        """Write a list of what was said, with the reasons that the tree has. Several processes may write it."""
-        _SAID.mkdir(parents=True, exist_ok=True)
-        lines = [f"{name}: {self._reasoned(name, one)}\n" for name, one in said.items()]
-        path = _SAID / f"{self.name}.{os.getpid()}"
-        path.write_text("".join(lines))
-        path.rename(_SAID / f"{self.name}.txt")
+        """Write a list of all that was said so far, with the reasons that the tree has."""
+        self._said.update(said)
+        SAID.mkdir(parents=True, exist_ok=True)
+        lines = [f"{name}: {self._reasoned(name, one)}\n" for name, one in self._said.items()]
+        (SAID / f"{self.name}.txt").write_text("".join(lines))
 
     def _reasoned(self, name: str, said: Said) -> Said:
         listed = self.listed.get(name)

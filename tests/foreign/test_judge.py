@@ -25,7 +25,7 @@ AS_LISTED = {
 def listed(tmp_path, monkeypatch):
     (tmp_path / "some.txt").write_text(LIST)
     monkeypatch.setattr(judge, "_LISTS", tmp_path)
-    monkeypatch.setattr(judge, "_SAID", tmp_path / "said")
+    monkeypatch.setattr(judge, "SAID", tmp_path / "said")
     return Judge("some")
 
 
