@@ -11,7 +11,7 @@ PYTHON := $(BIN)/python
 SETUP_DONE := .venv/.setup-done
 PYTEST := $(PYTHON) -m pytest -q
 
-.PHONY: help setup demo test test-unit test-processes test-secure test-spark test-foreign fuzz sim sim-variants models nightly chaos check format proto docs bench bench-quick bench-inside bench-partitions bench-attacks bench-storage bench-audit clean
+.PHONY: help setup demo test test-unit test-processes test-secure test-spark test-foreign fuzz sim sim-variants models nightly chaos check format generate docs bench bench-quick bench-inside bench-partitions bench-attacks bench-storage bench-audit clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -71,21 +71,23 @@ nightly: models chaos  ## What every night should run: small models for up to tw
 chaos: $(SETUP_DONE)  ## Real processes in network namespaces, hurt as a seed decides; needs root (SECONDS=600 SEED=…)
 	@$(PYTHON) -m replog.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
-check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code against proto/
+check: $(SETUP_DONE)  ## Format, lint, types, import rules, and generated code against what it is made from
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTHON) -m replog.rpc.generate --check
 	$(PYTHON) replog/client/generate.py --check
+	$(PYTHON) -m replog.kafka.generate --check
 
 format: $(SETUP_DONE)  ## Format and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-proto: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/, and the blocking clients from the async ones
+generate: $(SETUP_DONE)  ## Generate replog/rpc/v1 from proto/, the blocking clients from the async ones, the types of Kafka's messages
 	$(PYTHON) -m replog.rpc.generate
 	$(PYTHON) replog/client/generate.py
+	$(PYTHON) -m replog.kafka.generate
 
 docs: $(SETUP_DONE)  ## The documents as a site, into build/site
 	$(PYTHON) -m mkdocs build

@@ -14,7 +14,9 @@ HERE = Path(__file__).parent  # the package cannot be imported while the blockin
 TARGET = HERE / "sync.py"
 ADMIN = ("admin.calls", "admin.topics", "admin.partitions", "admin.brokers")
 SOURCES = {"Producer": ("producing.producer",), "Consumer": ("consuming.consumer",), "Admin": ADMIN}
-HEAD = '"""The clients for scripts without an event loop. Made by `make proto` from the async ones: do not edit."""\n'
+HEAD = (
+    '"""The clients for scripts without an event loop. Made by `make generate` from the async ones: do not edit."""\n'
+)
 LEFT_OUT = {"start", "send_and_wait", "fetch_decoded", "rng", "wall_clock_ms"}
 TWINS = {  # methods that need their own code: name, what it returns, what it does
     "send": (
@@ -93,7 +95,7 @@ def main() -> None:
     if "--check" not in sys.argv[1:]:
         TARGET.write_text(generate())
     elif TARGET.read_text() != generate():
-        raise SystemExit("replog/client/sync.py differs from the async clients: run 'make proto' and commit")
+        raise SystemExit("replog/client/sync.py differs from the async clients: run 'make generate' and commit")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The clients for scripts without an event loop. Made by `make proto` from the async ones: do not edit."""
+"""The clients for scripts without an event loop. Made by `make generate` from the async ones: do not edit."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from replog.client.admin import Admin

@@ -117,7 +117,9 @@ def main() -> None:
         stored = {path.name: path.read_text() for path in TARGET.glob("*.py*") if path.is_file()}
         drifted = sorted(name for name in wanted.keys() | stored.keys() if wanted.get(name) != stored.get(name))
         if drifted:
-            raise SystemExit(f"replog/rpc/v1 differs from proto/ in {', '.join(drifted)}: run 'make proto' and commit")
+            raise SystemExit(
+                f"replog/rpc/v1 differs from proto/ in {', '.join(drifted)}: run 'make generate' and commit"
+            )
         _check_published(now)
         return
     TARGET.mkdir(exist_ok=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -25,6 +26,9 @@ from replog.controller.broker_events import Rules, situation
 from replog.controller.elections import Strategy
 from replog.controller.registration import placeable
 from replog.errors import ReplogError
+from replog.kafka.codec import decode_request, decode_response, encode_request, encode_response
+from replog.kafka.errors import BadFrame
+from replog.kafka.versions import APIS, Api
 from replog.log.compaction.rewriting import CleanedTransactions, Compaction, Fates, OffsetMap
 from replog.log.directories.identity import (
     CLEAN_SHUTDOWN,
@@ -75,6 +79,7 @@ from replog.rpc.v1.metadata_pb2 import MetadataRecord
 from replog.server.broker.clients.quotas import CONSUMED, PRODUCED, QuotaThrottle
 from replog.server.clock import SystemClock
 from replog.topic import TopicPartition, parse_directory_name
+from tests.replog.kafka.values import REQUEST, RESPONSE, message
 from tests.replog.log.batches import client_batch, leader_batch, stamped
 
 BASE = 100
@@ -352,6 +357,33 @@ def http2_seeds(preface: bytes, fields: list[tuple[bytes, bytes]]) -> Callable[[
     return lambda: [begin + call + more, begin + call + frame(WINDOW_UPDATE, 0, 1, b"\0\0\0\1") * 2, begin]
 
 
+def kafka(api: Api) -> Callable[[bytes], Any]:
+    """The first byte is the version, and 128 more for a response. What is read is the same after it was written."""
+
+    def run(data: bytes) -> None:
+        if not data or not api.oldest <= (version := data[0] & 127) <= api.newest:
+            return
+        request = data[0] < 128
+        decode, encode = (decode_request, encode_request) if request else (decode_response, encode_response)
+        with suppress(BadFrame):
+            written = b"".join(encode(api.key, version, decode(api.key, version, memoryview(data)[1:])))
+            assert b"".join(encode(api.key, version, decode(api.key, version, memoryview(written)))) == written
+
+    return run
+
+
+def kafka_seeds(api: Api) -> Callable[[], Sequence[bytes]]:
+    def made() -> list[bytes]:
+        chance, seeds = Random(api.key), list[bytes]()
+        for version in range(api.oldest, api.newest + 1):
+            for side, encode in ((REQUEST, encode_request), (RESPONSE, encode_response)):
+                pieces = encode(api.key, version, message(api, version, side, chance, most=2))
+                seeds.append(bytes([version | side << 7]) + b"".join(pieces))
+        return seeds
+
+    return made
+
+
 LOG = segment_file_name(BASE, ".log")
 INDEX, TIMES, DIGESTS = (segment_file_name(BASE, suffix) for suffix in (".index", ".timeindex", ".digest"))
 TRANSACTIONS = segment_file_name(BASE, ".txnindex")
@@ -445,6 +477,7 @@ TARGETS: dict[str, Target] = {
         http2("server"), http2_seeds(PREFACE, [(b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/a/b")])
     ),
     "HTTP/2 of a server": Target(http2("client"), http2_seeds(b"", [(b":status", b"200"), (b"grpc-status", b"0")])),
+    **{f"Kafka's {api.name}": Target(kafka(api), kafka_seeds(api)) for api in APIS.values()},
     "dump of a log": Target(dump(LOG), batches),
     "dump of an offset index": Target(dump(INDEX), INDEX_SEEDS),
     "dump of a time index": Target(dump(TIMES), TIME_SEEDS),
