@@ -168,6 +168,7 @@ class BrokerConfig(DynamicBrokerConfig, ServerConfig):
     rpc_transport: RpcTransport = ""
     advertised_listeners: ListenerList = ""  # others connect to these; the bound listeners when empty
     listener_security_protocol_map: ProtocolMap = ""  # names that are no protocol; others have security.protocol
+    listener_protocols: Literal["grpc,kafka", "grpc", "kafka"] = "grpc,kafka"  # clients speak them; brokers grpc alone
     inter_broker_listener_name: str = ""  # replication uses it; else the one called as security.protocol
     inspection_listener_name: str = ""  # the only listener that serves audits; each one when empty
     controller_listener: Addresses = "127.0.0.1:9093"  # every controller's; the broker finds the one that decides

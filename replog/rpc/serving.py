@@ -20,7 +20,7 @@ from replog.rpc.lists import NamesTooMuch
 from replog.rpc.methods import Method, methods_of
 from replog.rpc.peer import ACTION, ANONYMOUS, Imposture, Peer
 from replog.rpc.status import CallStatus, to_status
-from replog.rpc.transport import Denied, ServerStream, send_answers, unrecorded
+from replog.rpc.transport import Denied, NewTalk, ServerStream, send_answers, unrecorded
 
 logger = logging.getLogger(__name__)
 
@@ -164,6 +164,9 @@ class Services:
             gate = Gate(method.path, method.limit)
             self.routes[method.path] = Route(method, handler, gate, denied, ends_with_answer)
         self._names.append(service.full_name)
+
+    def serve_kafka(self, _new_talk: NewTalk, *, grpc: bool) -> None:
+        """A transport that can serve others than gRPC's clients does."""
 
     async def set_serving(self, serving: bool, *services: str) -> None:
         status = _Answer.SERVING if serving else _Answer.NOT_SERVING

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from google.protobuf.descriptor import ServiceDescriptor
 
 from replog.errors import ReplogError
+from replog.log.offsets import Buffer
 from replog.rpc.methods import Method
 from replog.rpc.peer import Peer
 from replog.rpc.tls import Tls
@@ -92,6 +93,60 @@ class ServerStream(BothWays, Protocol):
         """Return the next message; None when the client has finished or is gone. Raises TimeoutError."""
 
 
+class TalkWire(Protocol):
+    """The connection below a `Talk`."""
+
+    asks: Peer
+    idle_since: float  # the loop's time, s, since which nothing is under way; infinity while something is
+
+    def write(self) -> None:
+        """Write what `to_send` returns: now, or at the end of this turn of the loop."""
+
+    def read(self, on: bool) -> None:
+        """Read, or leave what comes to the peer's own socket."""
+
+    def hang_up(self, why: str) -> None:
+        """Write what there is, close the connection and log why."""
+
+    def drained(self) -> None:
+        """Note that nothing is under way any more after `drain`."""
+
+
+class Talk(Protocol):
+    """Another protocol than gRPC on one connection of a server: bytes in, bytes out, without a socket."""
+
+    place: Callable[[], memoryview | None]  # returns the place for the next bytes, if they have one of their own
+    to_send: Callable[[int], list[Buffer]]  # returns the next pieces to write, about so many bytes of them
+    since_ms: int  # when it last held nothing, by the clock of `received`
+
+    def received(self, data: memoryview, now_ms: int) -> None:
+        """Handle `data`, and keep no reference to it. `now_ms` is any clock that does not go back."""
+
+    def landed(self, size: int) -> None:
+        """Handle `size` bytes that are in `place`."""
+
+    def written(self) -> None:
+        """Go on: all that `to_send` returned has left, or waits in the socket."""
+
+    def held(self) -> int:
+        """Return the bytes of messages that are incomplete, or that no handler has taken."""
+
+    def busy(self) -> bool:
+        """Return True while something is under way."""
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """Return the handlers that run."""
+
+    def drain(self) -> None:
+        """Take nothing new; what is under way goes on."""
+
+    def close(self) -> None:
+        """End what is under way, and forget the wire: the connection is lost. Nothing happens any more."""
+
+
+NewTalk = Callable[[TalkWire], Talk]
+
+
 class Server(Protocol):
     """One address and the services on it.
 
@@ -103,6 +158,10 @@ class Server(Protocol):
     def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
         """Serve every rpc of `service` with the methods of `handlers`. `denied` gets each call for which the
         certificate has the wrong role or broker; the caller gets an error, too."""
+
+    def serve_kafka(self, new_talk: NewTalk, *, grpc: bool) -> None:
+        """Serve Kafka's clients, too, and without `grpc` only them: before `start`. A transport that cannot have such
+        clients does nothing."""
 
     async def start(self) -> str:
         """Bind and serve, not yet healthy; return the address bound, which has the port when 0 was asked for.

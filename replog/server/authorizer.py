@@ -98,12 +98,15 @@ class Authorizer:
         self.audit = audit
 
     def permits(self, method: Method, *, quietly: bool = False) -> Permits:
-        """Return the topics allowed to the call or stream whose handler runs. It remembers them until an ACL changes.
-        `quietly`: it lists topics, so those left out are not denials."""
-        operation = method.access.operation
+        """Return the topics allowed to the call or stream whose handler runs, like `permits_topics`."""
+        return self.permits_topics(peer(), method.access.operation, method.path, quietly=quietly)
+
+    def permits_topics(self, asks: Peer, operation: Operation | None, path: str, *, quietly: bool = False) -> Permits:
+        """Return the topics on which a peer may do it. The function remembers them until an ACL changes. `quietly`: it
+        lists topics, so those left out are not denials."""
         if not self.enabled or operation is None:
             return everything
-        asks, allowed, generation = peer(), set[str](), self._acls.generation
+        allowed, generation = set[str](), self._acls.generation
 
         def permitted(topic: str) -> bool:
             nonlocal generation
@@ -112,7 +115,7 @@ class Authorizer:
                 allowed.clear()
             if topic in allowed:
                 return True
-            if self.allows(asks, operation, ResourceType.TOPIC, topic, method.path, quietly=quietly):
+            if self.allows(asks, operation, ResourceType.TOPIC, topic, path, quietly=quietly):
                 allowed.add(topic)
                 return True
             return False

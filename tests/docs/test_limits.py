@@ -16,7 +16,7 @@ LIMITS_MD = (ROOT / "docs/limits.md").read_text()
 DIVERGENCES_MD = (ROOT / "docs/divergences.md").read_text()
 SERVERS = (
     *("replog/*.py", "replog/common/*.py", "replog/config/*.py", "replog/log/**/*.py", "replog/log_tools/**/*.py"),
-    *("replog/metadata/*.py", "replog/rpc/**/*.py", "replog/purgatory/*.py"),
+    *("replog/metadata/*.py", "replog/rpc/**/*.py", "replog/purgatory/*.py", "replog/kafka/*.py"),
     *("leader/*.py", "follower/*.py", "replog/controller/*.py", "replog/server/**/*.py"),
 )
 CONSTANTS = [

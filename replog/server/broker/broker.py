@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -52,6 +53,7 @@ from replog.server.broker.disks.log_flusher import LogFlusher
 from replog.server.broker.disks.moves import ReplicaMoves
 from replog.server.broker.disks.reopening import FIRST_MS, LAST_MS, Reopening, check_known, missing_replicas
 from replog.server.broker.identity import Identity, PresenceService
+from replog.server.broker.kafka.service import KafkaService
 from replog.server.broker.listening import Listening
 from replog.server.broker.metrics import broker_metrics, directory_metrics
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
@@ -143,6 +145,17 @@ class Broker:
         add(methods.REPLICA, lambda _: ReplicaService(self.manager))
         add(methods.INSPECTION, lambda _: self.inspection)
         add(methods.LOG_DIRS, lambda _: self._log_dirs)
+        kafka = KafkaService(
+            manager=self.manager,
+            producer_ids=self._producer_ids,
+            quotas=quotas,
+            look_ups=self._look_ups,
+            log_dirs=self._log_dirs,
+            controller=self._controller,
+            transport=transport,
+            until=self._watch.wait_until,
+        )
+        self._listening.serve_kafka(lambda name: replace(kafka, listener=name))
 
     def _backoff(self) -> Backoff:
         return Backoff(self._rng, base_ms=50)

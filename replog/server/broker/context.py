@@ -91,7 +91,9 @@ class Traffic:
     def answered(self, request: str, begun_s: float) -> None:
         """Count a request that began at `begun_s`, by the clock."""
         now_s = self.clock.monotonic_s()
-        self.requests[request].add((now_s - begun_s) * 1000, now_s)
+        if (times := self.requests.get(request)) is None:  # an API of Kafka's
+            times = self.requests[request] = Times()
+        times.add((now_s - begun_s) * 1000, now_s)
 
     def forget_gone(self) -> None:
         """Add the counts of deleted topics to `gone`."""

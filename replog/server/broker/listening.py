@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from google.protobuf.descriptor import ServiceDescriptor
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -12,6 +13,10 @@ from replog.rpc import methods
 from replog.rpc.serving import READY
 from replog.rpc.transport import Server, Transport
 from replog.server.authorizer import Authorizer, guarded
+from replog.server.broker.kafka.connection import KafkaTalk
+from replog.server.broker.kafka.dispatch import Dispatcher
+from replog.server.broker.kafka.handlers import new_handlers
+from replog.server.broker.kafka.service import KafkaService
 from replog.server.metrics.families import labelled
 
 
@@ -34,6 +39,16 @@ class Listening:
             if self._serves(service, listener, is_first=number == 0):
                 handlers = handlers_of(listener.name if number else "")
                 server.add(service, guarded(service, handlers, authorizer), authorizer.audit.denied)
+
+    def serve_kafka(self, service_of: Callable[[str], KafkaService]) -> None:
+        """Serve Kafka's clients where `listener.protocols` says so. `service_of` gets the names of `add`."""
+        if "kafka" not in self._config.listener_protocols:
+            return
+        for number, (listener, server) in enumerate(self._servers.items()):
+            dispatcher = Dispatcher(service_of(listener.name if number else ""), new_handlers())
+            server.serve_kafka(
+                partial(KafkaTalk, dispatcher), grpc=not number or "grpc" in self._config.listener_protocols
+            )
 
     def _serves(self, service: ServiceDescriptor, listener: Listener, *, is_first: bool) -> bool:
         if service in (methods.REPLICA, methods.PRESENCE):

@@ -12,7 +12,7 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.config.listeners import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import methods_of
-from replog.rpc.transport import Denied, unrecorded
+from replog.rpc.transport import Denied, NewTalk, unrecorded
 from replog.simulator.network.links import Air, Link
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
@@ -45,6 +45,9 @@ class SimulatedServer:
     def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
         for method in methods_of(service).values():
             self.handlers[method.path] = getattr(handlers, method.handler_name)
+
+    def serve_kafka(self, _new_talk: NewTalk, *, grpc: bool) -> None:
+        """Do nothing: no simulated client speaks Kafka's protocol yet."""
 
     async def start(self) -> str:
         address = self._network.bind(self, *parse_address(self._address))

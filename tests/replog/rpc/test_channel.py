@@ -11,12 +11,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import grpcio, limits, methods
 from replog.rpc.grpcio.channel import CHANNEL_OPTIONS, GrpcChannel
-from replog.rpc.http2.shells import client_connection, server_connection, socket_connection
+from replog.rpc.http2.shells import client_connection, server_connection, socket_shell
 from replog.rpc.http2.shells import server as h2_server
 from replog.rpc.transports import GrpcTransport, H2Transport
 from replog.rpc.v1 import log_pb2
 from tests.replog.processes.proxy import proxy_to
 from tests.replog.rpc.handlers import Handlers, ask, channel_to, error_of, produce_request, serving
+from tests.replog.rpc.http2.raw import PREFACE, settings
 
 S = 60.0
 PATIENCE_S = 40.0  # by itself gRPC waits a minute for the answer to a ping
@@ -35,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     faster = tuple((name, value // 10 if name in waits else value) for name, value in CHANNEL_OPTIONS)
     monkeypatch.setattr(GrpcChannel, "OPTIONS", faster)
     monkeypatch.setattr(client_connection, "SILENCE_S", client_connection.SILENCE_S / 10)
-    monkeypatch.setattr(socket_connection, "ANSWER_S", socket_connection.ANSWER_S / 10)
+    monkeypatch.setattr(socket_shell, "ANSWER_S", socket_shell.ANSWER_S / 10)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -172,11 +173,20 @@ async def test_a_connection_beyond_the_limit_is_closed(transport, monkeypatch):
     monkeypatch.setattr(h2_server, "MAX_CONNECTIONS", 3)
     async with serving(Handlers(), methods.LOG, transport=transport) as address:
         connections = [await asyncio.open_connection(*address.split(":")) for _ in range(4)]
-        greetings = [asyncio.create_task(reader.read(1)) for reader, _ in connections]
+        for _, writer in connections:
+            writer.write(PREFACE + settings({}))
+        greetings = [asyncio.create_task(_greeting(reader)) for reader, _ in connections]
         async with asyncio.timeout(S):
             assert sorted([len(await greeting) for greeting in greetings]) == [0, 1, 1, 1]
         for _, writer in connections:
             writer.close()
+
+
+async def _greeting(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.read(1)
+    except ConnectionError:
+        return b""
 
 
 async def test_a_message_may_have_16_mib_and_a_larger_one_is_refused_before_a_handler_sees_it(transport):

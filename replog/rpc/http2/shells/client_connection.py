@@ -16,7 +16,8 @@ from replog.rpc.http2.protocol.frames import CANCEL, NO_ERROR, REFUSED_STREAM
 from replog.rpc.http2.shells.calls import parse_answer, parse_trailers
 from replog.rpc.http2.shells.message_stream import MessageStream
 from replog.rpc.http2.shells.reads import Reads
-from replog.rpc.http2.shells.socket_connection import CLOSED, SocketConnection
+from replog.rpc.http2.shells.socket_connection import SocketConnection
+from replog.rpc.http2.shells.socket_shell import CLOSED
 from replog.rpc.http2.shells.tls_layer import TlsLayer, explained
 from replog.rpc.limits import MAX_ANSWER_BYTES
 from replog.rpc.peer import Role
@@ -61,7 +62,7 @@ class ClientConnection(SocketConnection):
             os.dup2(nowhere, self._descriptor, inheritable=False)
             os.close(nowhere)
 
-    def on_open(self, tls_layer: TlsLayer) -> None:
+    def on_open(self, tls_layer: TlsLayer) -> "ClientConnection":
         assert self._tls is not None
         try:
             server = self._tls.accepted(tls_layer.uris() or (), self._host)
@@ -69,6 +70,7 @@ class ClientConnection(SocketConnection):
                 raise ValueError(f"its certificate is that of a {server.role}, {server.principal}")
         except ValueError as error:
             self.refuse_connection(str(error), tls_layer.close())
+        return self
 
     def on_unsafe(self, error: ssl.SSLError) -> None:
         self.why = explained(error, self._host)

@@ -7,10 +7,19 @@ each turn of the loop. All others are read in every turn."""
 import asyncio
 from collections import deque
 from functools import cached_property
+from typing import Protocol
 
 READ_BYTES = 272 << 10  # one read: a frame of 256 KiB, and what is around it
 MUCH_BYTES = 64 << 10
 LITTLE_BYTES = 16 << 10  # one read, once a socket brought much in this turn
+
+
+class Read(Protocol):
+    """A connection, or its transport."""
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
 
 
 class Reads:
@@ -19,17 +28,17 @@ class Reads:
         self._little = self._all[:LITTLE_BYTES]
         self.room = self._all  # the next read goes there
         self.much = MUCH_BYTES
-        self._line: deque[asyncio.Transport] = deque()  # not read from meanwhile
+        self._line: deque[Read] = deque()  # not read from meanwhile
         self.count = 0  # reads so far: a second write at the same count waits for the end of the turn
         self._counting = False
-        self._last: asyncio.Transport | None = None  # the last that brought much; alone it does not wait
+        self._last: Read | None = None  # the last that brought much; alone it does not wait
 
     @cached_property
     def plain(self) -> memoryview:
         """The buffer for the plain text of a sealed read."""
         return memoryview(bytearray(READ_BYTES))
 
-    def brought_much(self, transport: asyncio.Transport) -> None:
+    def brought_much(self, transport: Read) -> None:
         """The last read had `much` bytes or more: queue its socket."""
         if transport is self._last and not self._line:
             return

@@ -8,18 +8,30 @@ from functools import partial
 
 from replog.config.listeners import parse_address
 from replog.rpc.fair_queue import FairQueue
+from replog.rpc.http2.shells.accepted import Accepted, Shared
 from replog.rpc.http2.shells.acceptor import Acceptor
 from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
+from replog.rpc.http2.shells.newcomer import Newcomer, Successor
 from replog.rpc.http2.shells.reads import Reads
-from replog.rpc.http2.shells.server_connection import ServerConnection, Shared
+from replog.rpc.http2.shells.server_connection import ServerConnection
+from replog.rpc.http2.shells.talk_connection import TalkConnection
 from replog.rpc.http2.shells.unread import Unread
 from replog.rpc.limits import DEFAULT_LIMITS, MAX_CONNECTIONS, ConnectionLimits
 from replog.rpc.names import look_up
 from replog.rpc.serving import Services, cannot_listen
 from replog.rpc.tasks import for_good
 from replog.rpc.tls import Tls
+from replog.rpc.transport import NewTalk
 
 SWEEP_S = 10.0  # the longest pause between looks for connections that are idle, or no longer trusted
+VANISHED_S = 60  # a peer whose machine takes nothing, and answers no probe, for so long is gone
+# accepted sockets have them from the listener's
+_OF_CONNECTIONS = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, VANISHED_S // 2),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, VANISHED_S // 6),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, VANISHED_S * 1000),
+)
 ENDING_S = 5.0  # the time for handlers that were cancelled
 
 
@@ -32,19 +44,26 @@ class H2Server(Services):
         self._limits = limits
         self._sweeping: asyncio.Task[None] | None = None
         self._handshakes = None if tls is None else Handshakes(tls)
-        self._connections = FairQueue[str, ServerConnection]()  # the peers are hosts
+        self._connections = FairQueue[str, Accepted]()  # the peers are hosts
         self._acceptor: Acceptor | None = None
         self._drained = asyncio.Event()  # set when a connection was drained, or lost
+        self._grpc: Successor | None = partial(ServerConnection, routes=self.routes)
+        self._kafka: Successor | None = None
         self._shared = Shared(
-            self.routes,
             Reads(),
             Unread(self._connections),
             self._takes,
+            self._changes,
             self._leaves,
             self._drained.set,
             Refusals(),
             self._handshakes,
         )
+
+    def serve_kafka(self, new_talk: NewTalk, *, grpc: bool) -> None:
+        self._kafka = partial(TalkConnection, new_talk=new_talk)
+        if not grpc:
+            self._grpc = None
 
     async def start(self) -> str:
         host, port = parse_address(self._address)
@@ -52,12 +71,12 @@ class H2Server(Services):
             sockets = await _listeners(host, port)
         except (OSError, UnicodeError) as error:
             raise cannot_listen(self._address) from error
-        self._acceptor = Acceptor(sockets, partial(ServerConnection, self._shared))
+        self._acceptor = Acceptor(sockets, partial(Newcomer, self._shared, self._grpc, self._kafka))
         self._sweeping = for_good(self._sweep(), "end idle connections")
         await self.set_serving(False)
         return f"{host}:{sockets[0].getsockname()[1]}"
 
-    def _takes(self, connection: ServerConnection) -> bool:
+    def _takes(self, connection: Accepted) -> bool:
         host = connection.asks.host
         if len(self._connections.of(host)) >= self._limits.per_host:
             return False
@@ -70,10 +89,14 @@ class H2Server(Services):
         self._connections.add(host, connection)
         return True
 
-    def _leaves(self, connection: ServerConnection) -> None:
+    def _changes(self, connection: Accepted, into: Accepted) -> None:
+        self._connections.remove(connection.asks.host, connection)
+        self._connections.add(into.asks.host, into)
+
+    def _leaves(self, connection: Accepted) -> None:
         self._connections.remove(connection.asks.host, connection)
 
-    def _dismiss(self, connection: ServerConnection, why: str) -> None:
+    def _dismiss(self, connection: Accepted, why: str) -> None:
         connection.dismiss(why)
         self._leaves(connection)
 
@@ -101,14 +124,13 @@ class H2Server(Services):
             self._sweeping.cancel()
         connections = list(self._connections)
         for connection in connections:
-            connection.http2.go_away()
-            connection.write()
+            connection.drain()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                while any(connection.http2.streams for connection in connections if not connection.lost):
+                while any(connection.busy for connection in connections if not connection.lost):
                     self._drained.clear()
                     await self._drained.wait()
-        tasks = [call.task for connection in connections for call in connection.calls.values()]
+        tasks = [task for connection in connections for task in connection.tasks()]
         for connection in connections:
             connection.dismiss("this server stops")
         if tasks:
@@ -124,6 +146,8 @@ async def _listeners(host: str, port: int) -> list[socket.socket]:
         for family, kind, protocol, _, place in places:
             listener = opened.enter_context(socket.socket(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # or the port of an ended process stays busy
+            for level, option, value in _OF_CONNECTIONS:
+                listener.setsockopt(level, option, value)
             if family == socket.AF_INET6:
                 listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             try:

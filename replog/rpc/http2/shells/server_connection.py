@@ -2,9 +2,8 @@
 
 import asyncio
 import math
-import ssl
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from google.rpc import code_pb2
 
@@ -14,15 +13,12 @@ from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.protocol.frames import CANCEL, ENHANCE_YOUR_CALM
+from replog.rpc.http2.shells.accepted import Accepted
 from replog.rpc.http2.shells.calls import ANSWER, OK_TRAILERS, Refused, parse_request, trailers, whole_answer
-from replog.rpc.http2.shells.handshakes import Handshakes, Refusals
 from replog.rpc.http2.shells.message_stream import MessageStream
-from replog.rpc.http2.shells.reads import Reads
 from replog.rpc.http2.shells.socket_connection import SocketConnection
-from replog.rpc.http2.shells.tls_layer import HELLO, TlsLayer, explained
-from replog.rpc.http2.shells.unread import Unread
 from replog.rpc.limits import MAX_REQUEST_BYTES, MAX_STREAMS
-from replog.rpc.peer import Peer, Role, anonymous, handling
+from replog.rpc.peer import handling
 from replog.rpc.serving import Route, decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import Handle, always
@@ -106,59 +102,16 @@ class ServerCall:
         return trailers(status) if self._answered else whole_answer(status)
 
 
-class Shared(NamedTuple):
-    """The things that the connections of one server share."""
-
-    routes: Mapping[str, Route]
-    reads: Reads
-    unread: Unread
-    takes: Callable[["ServerConnection"], bool]  # True if there is a place for one more connection
-    on_closed: Callable[["ServerConnection"], None]
-    on_drained: Callable[[], None]  # no call is left of those before `go_away`, or the connection is lost
-    refusals: Refusals
-    handshakes: Handshakes | None  # if there are, the peer has to speak TLS
-
-
-class ServerConnection(SocketConnection):
-    def __init__(self, shared: Shared) -> None:
+class ServerConnection(Accepted, SocketConnection):
+    def __init__(self, newcomer: Accepted, routes: Mapping[str, Route]) -> None:
         bounds = Bounds(MAX_REQUEST_BYTES, max_streams=MAX_STREAMS)
-        super().__init__(Connection("server", bounds), "the client", SILENCE_S, shared.reads)
+        SocketConnection.__init__(self, Connection("server", bounds), "the client", SILENCE_S, newcomer.shared.reads)
         self.calls: dict[int, ServerCall] = {}
-        self.asks: Peer
-        self.idle_since = math.inf  # the loop's time, s, if it has no call
-        self._shared = shared
-        self._handshakes = shared.handshakes
-        self._sealed = shared.handshakes is not None
-        self._flight = b""  # the handshake's bytes, until it is its turn
-        self._place = ""  # the other end's address and port
-        self._unauthenticated = ""  # the reason why none of its calls is taken
-        self._authorities: frozenset[bytes] = frozenset()  # trusted when its handshake began
+        self._routes = routes
+        self.succeed(newcomer)
 
     def __str__(self) -> str:
         return f"{self.peer}, {', '.join(sorted({call.task.get_name() for call in self.calls.values()}))}"
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        host, port, *_ = transport.get_extra_info("peername") or ("", 0)  # none if it has already gone
-        self.asks = anonymous(host, Role.ANY if self._handshakes is None else Role.CLIENT)
-        self._place = f"{host}:{port}"
-        self.idle_since = asyncio.get_running_loop().time()
-        if self._shared.takes(self):
-            super().connection_made(transport)
-            if self._handshakes is not None:
-                self._handshakes.begin(self)
-        else:
-            self.lost = True
-            cast(asyncio.Transport, transport).abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._shared.on_closed(self)
-        self._handshake_is_over()
-        super().connection_lost(exc)
-
-    def buffer_updated(self, nbytes: int) -> None:
-        if not self.lost:
-            super().buffer_updated(nbytes)
-            self._shared.unread.count(nbytes)
 
     def close(self, why: str | None = None) -> None:
         """Close it as any; the client's bytes are read and dropped meanwhile, so that it gets the last words."""
@@ -167,68 +120,8 @@ class ServerConnection(SocketConnection):
             self._write()
             self.refuse_connection(why or self.why, b"" if self._tls_layer is None else self._tls_layer.close())
 
-    # -- TLS
-
-    def _unseal(self, data: memoryview, now_ms: int) -> None:
-        if not self._sealed:
-            super()._unseal(data, now_ms)
-            return
-        assert self._handshakes is not None
-        self._flight = bytes(data)
-        if not self._handshakes.go_on(self):
-            self._transport.pause_reading()
-
-    def go_on_handshake(self) -> None:
-        super()._unseal(memoryview(self._flight), int(self._loop.time() * 1000))
-        self._flight = b""
-        if not self.lost:
-            self._transport.resume_reading()  # it may be paused
-            if self.http2.has_to_send:
-                self.write_soon()
-
-    def new_tls_layer(self, data: memoryview) -> TlsLayer | None:
-        assert self._handshakes is not None
-        if data[0] == HELLO:
-            self._authorities = self._handshakes.tls.material.authorities
-            return TlsLayer(self._handshakes.tls.server, None)
-        self.give_up_handshake(f"it speaks no TLS, and began with {bytes(data[:24])!r}; set its security.protocol=SSL")
-        return None
-
-    def on_open(self, tls_layer: TlsLayer) -> None:
-        assert self._handshakes is not None
-        self._handshake_is_over()
-        try:
-            if (uris := tls_layer.uris()) is not None:
-                self.asks = self._handshakes.tls.accepted(uris, self.asks.host)
-        except ValueError as error:
-            self._log_refusal(str(error))
-            self._unauthenticated = str(error)
-
-    @property
-    def is_believed(self) -> bool:
-        """True if every authority that may have issued its certificate is still trusted."""
-        return self._handshakes is None or self._authorities <= self._handshakes.tls.material.authorities
-
-    def on_unsafe(self, error: ssl.SSLError) -> None:
-        self._handshake_is_over()
-        self.why = explained(error, None)
-        self._log_refusal(self.why)
-
-    def give_up_handshake(self, why: str) -> None:
-        self._handshake_is_over()
-        self._log_refusal(why)
-        self.why = why
-        self.abort()
-
-    def _handshake_is_over(self) -> None:
-        if self._handshakes is not None:
-            self._handshakes.end(self)
-
-    def _log_refusal(self, why: str) -> None:
-        self._shared.refusals.log(self._place, why)
-
     def on_failed(self, event: events.Failed) -> None:
-        self._log_refusal(event.text)
+        self.log_refusal(event.text)
         super().on_failed(event)
 
     def end(self, call: ServerCall, status: CallStatus | None) -> None:
@@ -247,6 +140,24 @@ class ServerConnection(SocketConnection):
             if not self.calls:
                 self.idle_since = self._loop.time()
         return call
+
+    def drain(self) -> None:
+        self.http2.go_away()
+        self.write()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self.http2.streams)
+
+    def tasks(self) -> list[asyncio.Task[None]]:
+        return [call.task for call in self.calls.values()]
+
+    @property
+    def held(self) -> int:
+        return self.http2.held
+
+    def holdings(self) -> Iterable[tuple[int, int, int]]:
+        return self.http2.holdings()
 
     def dismiss(self, why: str) -> None:
         """End all calls, as if the server stopped, and close it: its client knows that later calls were not done."""
@@ -279,10 +190,10 @@ class ServerConnection(SocketConnection):
         stream_id = event.stream_id
         try:
             path, timeout_s = parse_request(event.headers)
-            if self._unauthenticated:
-                refusal = to_status(ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(self._unauthenticated))
+            if self.unauthenticated:
+                refusal = to_status(ErrorCode.CLUSTER_AUTHORIZATION_FAILED.error(self.unauthenticated))
                 raise Refused(whole_answer(refusal))
-            route = self._shared.routes.get(path)
+            route = self._routes.get(path)
             if route is None:
                 status = CallStatus(code_pb2.UNIMPLEMENTED, f"there is no method {path[:200]} here", b"")
                 raise Refused(whole_answer(status))
@@ -313,9 +224,9 @@ class ServerConnection(SocketConnection):
             self._cut_short(call, status)
 
     def on_drained(self, event: events.Drained) -> None:
-        self._shared.on_drained()
+        self.shared.on_drained()
 
     def on_lost(self, failure: ReplogError) -> None:
-        self._shared.on_drained()
+        self.shared.on_drained()
         for stream_id in list(self.calls):
             self.on_reset(events.Reset(stream_id, 0, failure.message))

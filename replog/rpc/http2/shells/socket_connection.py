@@ -1,37 +1,18 @@
-"""One connection on an event loop: its socket's reads and writes, and the check that its peer lives.
+"""gRPC's messages on a connection: the part that both sides share."""
 
-The first write after a read, of this connection or of another one of the same side, goes out at once, later ones
-together at the end of that turn of the loop: most often there is no other, so nothing has to be called then. While the
-socket takes no more, everything waits where it is, uncopied."""
-
-import asyncio
-import contextlib
-import os
-import ssl
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, ClassVar, get_args
 
-from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.shells.message_stream import STEP_S, MessageStream
 from replog.rpc.http2.shells.reads import Reads
-from replog.rpc.http2.shells.tls_layer import TlsLayer
-
-WRITE_BYTES = 1 << 20  # taken from the connection at once
-MAX_PIECES = 1024  # one writev takes no more (IOV_MAX)
-ANSWER_S = 30.0  # the peer's process must answer a ping, or say anything, within it; it may be paused for a while
-CLOSE_S = 1.0  # the time for the last bytes to go
-CLOSED = "the connection was closed"
-FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may have to wait
-LATE_S = 1.0  # a look that is so late says that this process was held up, not that the peer is silent
+from replog.rpc.http2.shells.socket_shell import SocketShell
 
 
-class SocketConnection(asyncio.BufferedProtocol):
-    """The part that both sides share. `peer` names the other one."""
-
+class SocketConnection(SocketShell):
     _on: ClassVar[
         dict[type[Any], Callable[[Any, Any], None]]
     ]  # the class has it: an object that refers to itself lives longer
@@ -42,149 +23,20 @@ class SocketConnection(asyncio.BufferedProtocol):
         cls._on = {kind: getattr(cls, name) for kind, name in names.items() if hasattr(cls, name)}
 
     def __init__(self, http2: Connection, peer: str, silence_s: float, reads: Reads) -> None:
-        """After `silence_s` the peer is asked if it lives."""
+        super().__init__(peer, silence_s, reads)
         self.http2 = http2
-        self.peer = peer
         self.streams: dict[int, MessageStream] = {}
-        self.lost = False  # never reset
-        self._silence_s = silence_s
-        self._reads = reads
-        self._tls_layer: TlsLayer | None = None  # only with TLS
-        self._sealed = False  # nothing may be sent before its handshake
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport
-        self._descriptor = -1
-        self._landing = False  # the next read goes to the place of a message
-        self._full = False  # the socket takes no more
-        self._wrote = -1  # the count of reads at the last write
-        self._will_write = False  # a write is due at the end of this turn
-        self.why = CLOSED
-        self._received_at = self._look_due = self._loop.time()
-        self._read_s = 0.0
-        self._closed = asyncio.Event()
-        self._asked: float | None = None  # an answer to a ping is due since then
-        self._look: asyncio.TimerHandle | None = None
-
-    def __str__(self) -> str:
-        """Return whose messages it handles, for logs."""
-        return self.peer
-
-    def on_lost(self, failure: ReplogError) -> None:
-        """Fail all calls; each side does."""
-        raise NotImplementedError
-
-    # -- called by the loop
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self._descriptor = transport.get_extra_info("socket").fileno()
-        self._transport.set_write_buffer_limits(high=0)
-        self._wait(self._silence_s)
-        self.write()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        room = self._reads.room
-        if self._sealed:
-            return room[:FLIGHT]
-        if self.http2.places and self._tls_layer is None and (place := self.http2.place()) is not None:
-            self._landing = True
-            return place[: len(room)]
-        self._landing = False
-        return room
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self._received_at = now = self._loop.time()
-        self._read_s = monotonic()  # cheaper than the loop's time
-        self._asked = None
-        http2, reads = self.http2, self._reads
-        reads.count += 1
-        if self._sealed or self._tls_layer is not None:
-            self._unseal(reads.room[:nbytes], int(now * 1000))
-            if nbytes >= reads.much and not (self.lost or self._sealed):  # a handshake waits elsewhere
-                reads.brought_much(self._transport)
-        else:
-            now_ms = int(now * 1000)
-            received = http2.landed(nbytes, now_ms) if self._landing else http2.receive(reads.room[:nbytes], now_ms)
-            if nbytes >= reads.much:
-                reads.brought_much(self._transport)
-            self._handle(received)
-        if http2.has_to_send:  # settings, pings, credit
-            self.write_soon()  # tasks that wake now write first
-
-    def pause_writing(self) -> None:
-        self._full = True
-
-    def resume_writing(self) -> None:
-        self._full = False
-        self.write()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(str(exc) if exc is not None else self.why)
-        if self._look is not None:
-            self._look.cancel()
-        self._closed.set()
-        del self._reads  # an error's traceback that knows this connection would keep a quarter of a MiB
-
-    # -- TLS
-
-    def _unseal(self, data: memoryview, now_ms: int) -> None:
-        if self.lost:  # it was refused, and its last words are written all the same
-            return
-        tls_layer = self._tls_layer
-        if tls_layer is None:
-            if (tls_layer := self.new_tls_layer(data)) is None:
-                return
-            self._tls_layer = tls_layer
-        try:
-            tls_layer.receive(data)
-            if self._sealed and tls_layer.shake():
-                self._sealed = False
-                self._send_tls(tls_layer.outgoing())
-                self.on_open(tls_layer)
-                self._write()
-            if tls_layer.open:
-                self._take_plain(tls_layer, now_ms)
-        except ssl.SSLError as error:
-            self.on_unsafe(error)
-            self.refuse_connection(self.why, tls_layer.outgoing())
-            return
-        self._send_tls(tls_layer.outgoing())
-        if tls_layer.ended:
-            self.close()
-
-    def _take_plain(self, tls_layer: TlsLayer, now_ms: int) -> None:
-        http2, room = self.http2, self._reads.plain
-        while not self.lost:  # an event may close it
-            place = http2.place() if http2.places else None
-            size = tls_layer.fill(room if place is None else place)
-            if not size:
-                break
-            self._handle(http2.landed(size, now_ms) if place is not None else http2.receive(room[:size], now_ms))
-
-    def new_tls_layer(self, data: memoryview) -> TlsLayer | None:
-        """Make the TLS when the first bytes arrive."""
-        raise NotImplementedError
-
-    def on_open(self, tls_layer: TlsLayer) -> None:
-        """The handshake is done."""
-
-    def on_unsafe(self, error: ssl.SSLError) -> None:
-        """The handshake, or a later record, was wrong: report why."""
-
-    def _send_tls(self, data: bytes) -> None:
-        if data and not self.lost:
-            self._transport.write(data)
-
-    def refuse_connection(self, why: str, last_words: bytes) -> None:
-        """Close after a second for the last words: a socket that is closed with something unread loses what it sent."""
-        self.why = why
-        self._send_tls(last_words)
-        self._end(why)
-        with contextlib.suppress(OSError):  # the peer is gone
-            self._transport.write_eof()
-        self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
 
     # -- what arrives
+
+    def landing_place(self) -> memoryview | None:
+        return self.http2.place() if self.http2.places else None
+
+    def received(self, data: memoryview, now_ms: int) -> None:
+        self._handle(self.http2.receive(data, now_ms))
+
+    def landed(self, size: int, now_ms: int) -> None:
+        self._handle(self.http2.landed(size, now_ms))
 
     def _handle(self, received: Sequence[events.Event]) -> None:
         for event in received:
@@ -210,104 +62,18 @@ class SocketConnection(asyncio.BufferedProtocol):
 
     # -- what leaves
 
-    def write(self) -> None:
-        """Write what there is to send: at once, or at the end of this turn of the loop if it is the second time."""
-        if self._wrote == self._reads.count:
-            self.write_soon()
-        else:
-            self._wrote = self._reads.count
-            self._write()
+    @property
+    def has_to_send(self) -> bool:
+        return self.http2.has_to_send
 
-    def write_soon(self) -> None:
-        """Write at the end of this turn."""
-        if not self._will_write:
-            self._will_write = True
-            self._loop.call_soon(self._end_of_turn)
+    def to_send(self, size: int) -> list[Buffer]:
+        return self.http2.to_send(size)
 
-    def _end_of_turn(self) -> None:
-        self._will_write = False
-        self._wrote = -1
-        self._write()
+    def written(self) -> None:
+        if self.http2.pending:
+            self._handle(self.http2.events())
 
-    def _write(self) -> None:
-        http2 = self.http2
-        while not (self._full or self.lost or self._sealed) and (pieces := http2.to_send(WRITE_BYTES)):
-            plain = size = sum(map(len, pieces))
-            try:
-                if self._tls_layer is not None:
-                    pieces[:] = self._tls_layer.seal(pieces)
-                    size = sum(map(len, pieces))
-                sent = os.writev(self._descriptor, pieces[:MAX_PIECES])
-            except (BlockingIOError, InterruptedError):
-                sent = 0
-            except OSError as error:
-                self.why = str(error)
-                self.abort()
-                break
-            if sent < size:
-                self._transport.write(_after(sent, pieces))  # it pauses writing until the socket has taken it
-            if plain < WRITE_BYTES:
-                break
-        if http2.pending:
-            self._handle(http2.events())
-
-    # -- the end
-
-    def close(self, why: str | None = None) -> None:
-        """Write what can be written now, and close. The socket is aborted if the peer does not take what was sent."""
-        if not self.lost:
-            self.why = why or self.why
-            self._write()
-            if self._tls_layer is not None:
-                self._send_tls(self._tls_layer.close())
-            self._transport.close()
-            self._end(self.why)
-            self._look = self._loop.call_later(CLOSE_S, self._transport.abort)
-
-    async def closed(self) -> None:
-        """Wait after `close` until the socket is closed."""
-        await self._closed.wait()
-
-    def abort(self) -> None:
-        self._transport.abort()
-        self._end(self.why)
-
-    def _end(self, why: str) -> None:
-        if self.lost:
-            return
-        self.lost = True
-        if self._look is not None:
-            self._look.cancel()
-        self.on_lost(ErrorCode.NETWORK_EXCEPTION.error(f"{self.peer} cannot be reached: {why}"))
-
-    # -- the peer's life
-
-    def _wait(self, seconds: float) -> None:
-        self._look_due = self._loop.time() + seconds
-        self._look = self._loop.call_later(seconds, self._look_at_peer)
-
-    def _look_at_peer(self) -> None:
-        now = self._loop.time()
-        if now - self._look_due > LATE_S:
-            self._wait(LATE_S)
-        elif self._asked is not None and now - self._asked >= ANSWER_S:
-            self.why = f"it said nothing for {now - self._received_at:.0f} s and answered no ping"
-            self.abort()
-        elif self._asked is not None:
-            self._wait(self._asked + ANSWER_S - now)
-        elif now - self._received_at >= self._silence_s:
-            self._asked = now
-            self.http2.ping()
-            self.write()
-            self._wait(ANSWER_S)
-        else:
-            self._wait(self._received_at + self._silence_s - now)
-
-
-def _after(size: int, pieces: Sequence[Buffer]) -> bytes:
-    """Return all except the first `size` bytes."""
-    for number, piece in enumerate(pieces):
-        if size < len(piece):
-            return b"".join((memoryview(piece)[size:], *pieces[number + 1 :]))
-        size -= len(piece)
-    return b""
+    def ask(self) -> bool:
+        self.http2.ping()
+        self.write()
+        return True

@@ -91,6 +91,11 @@ class TlsLayer:
             self._tls.unwrap()
         return self._leaves.read()
 
+    @property
+    def offers_h2(self) -> bool:
+        """True if both sides offered HTTP/2 in the handshake."""
+        return self._tls.selected_alpn_protocol() == "h2"
+
     def uris(self) -> list[str] | None:
         """Return those of the peer's certificate, which a trusted authority has signed; None if it showed none."""
         certificate = self._tls.getpeercert()

@@ -11,7 +11,6 @@ from typing import Protocol
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc import limits
 from replog.rpc.http2.protocol.bounds import RESERVED_TIMES
-from replog.rpc.http2.protocol.connection import Connection
 
 PARTS = 8  # parts of the memory: a look is due when one of them may be full
 
@@ -19,7 +18,12 @@ PARTS = 8  # parts of the memory: a look is due when one of them may be full
 class Served(Protocol):
     """A client's connection."""
 
-    http2: Connection
+    @property
+    def held(self) -> int:
+        """The bytes of messages that are incomplete, or that no handler has taken."""
+
+    def holdings(self) -> Iterable[tuple[int, int, int]]:
+        """Return the streams that hold them: number, bytes, since when."""
 
     def refuse(self, stream_id: int, error: ReplogError) -> None:
         """Drop what the stream holds."""
@@ -39,14 +43,14 @@ class Unread:
             self._look()
 
     def _look(self) -> None:
-        held = sum(connection.http2.held for connection in self._connections)
+        held = sum(connection.held for connection in self._connections)
         if held <= limits.MAX_UNREAD_BYTES - self._part:
             return
         now_ms = int(asyncio.get_running_loop().time() * 1000)
         costs = [
             ((now_ms - since_ms + 1) * size, size, stream_id, connection)
             for connection in self._connections
-            for stream_id, size, since_ms in connection.http2.holdings()
+            for stream_id, size, since_ms in connection.holdings()
         ]
         costs.sort(key=lambda cost: cost[0], reverse=True)
         for cost, size, stream_id, connection in costs:

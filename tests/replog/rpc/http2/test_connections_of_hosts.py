@@ -11,6 +11,7 @@ from replog.rpc.limits import ConnectionLimits
 from replog.rpc.transports import H2Transport
 from replog.rpc.v1 import log_pb2
 from tests.replog.rpc.handlers import Handlers, ask, listening
+from tests.replog.rpc.http2.raw import PREFACE, settings
 
 S = 60.0
 
@@ -25,9 +26,10 @@ async def served(limits: ConnectionLimits = ConnectionLimits()) -> AsyncIterator
 
 
 async def connected(address: tuple[str, int], host: str) -> asyncio.StreamReader:
-    """Once the server has begun to greet, or has closed it."""
+    """Once the server has begun to answer the client's first bytes, or has closed it."""
     reader, writer = await asyncio.open_connection(*address, local_addr=(host, 0))
     _KEPT.append(writer)
+    writer.write(PREFACE + settings({}))
     with contextlib.suppress(ConnectionError):
         await reader.read(1)
     return reader

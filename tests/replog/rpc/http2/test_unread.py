@@ -33,7 +33,7 @@ class Served(NamedTuple):
 
     @property
     def held(self) -> int:
-        return sum(connection.http2.held for connection in self.server._connections)
+        return sum(connection.held for connection in self.server._connections)
 
 
 @pytest.fixture

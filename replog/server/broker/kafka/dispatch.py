@@ -1,0 +1,127 @@
+"""A request becomes a call of its API's handler; what the handler raises becomes the answer.
+
+What is not served is answered, too, with UNSUPPORTED_VERSION: a client that finds its connection closed would only ask
+again on a new one. To ApiVersions that is the answer of version 0, which every client reads; of an API that is served,
+an answer of the nearest version; of any other, the error's code alone."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from replog.errors import ErrorCode, ReplogError
+from replog.kafka.frames import API_VERSIONS, Request, answer_body
+from replog.kafka.versions import Api
+from replog.log.offsets import Buffer
+from replog.rpc import limits
+from replog.rpc.peer import handling
+from replog.server.broker.kafka.apis.api_versions import PRODUCE, unknown_version
+from replog.server.broker.kafka.call import Call, Line
+from replog.server.broker.kafka.handlers import Handler
+from replog.server.broker.kafka.refusals import refused
+from replog.server.broker.kafka.service import KafkaService
+
+logger = logging.getLogger(__name__)
+
+FETCH = 1
+_UNKNOWN = Api(-1, "Unknown", 0, 0)
+_LARGE = {43: 8 * limits.MIB, 45: 8 * limits.MIB, 46: 8 * limits.MIB}  # they may name every partition of a cluster
+
+
+def most_bytes(key: int) -> int:
+    """Return how many bytes a request of an API may have."""
+    return limits.MAX_REQUEST_BYTES if key == PRODUCE else _LARGE.get(key, 2 * limits.MIB)
+
+
+class Dispatcher:
+    """Calls the handlers of one listener."""
+
+    def __init__(self, service: KafkaService, handlers: Mapping[int, Handler]) -> None:
+        self._service = service
+        self._handlers = handlers
+
+    def serves(self, key: int, version: int) -> bool:
+        handler = self._handlers.get(key)
+        return handler is not None and handler.api.oldest <= version <= handler.api.newest
+
+    def is_ready(self, key: int, go_on: Callable[[], None]) -> bool:
+        """Return True if such a request may be taken now. Else `go_on` is called when to ask again."""
+        waiting = self._service.manager.waiting_produces
+        if key != PRODUCE or waiting.has_room:
+            return True
+        waiting.when_room(go_on)
+        return False
+
+    def begin(self, connection: Line, request: Request, tasks: "set[asyncio.Task[None]]") -> Iterator[None] | None:
+        """Handle a request. If that takes long it gives steps, which the next request has to wait for; `tasks` has
+        those that run."""
+        context = self._service.context
+        handler, begun_s = self._handlers.get(request.key), context.clock.monotonic_s()
+        api = _UNKNOWN if handler is None else handler.api
+        call = Call(connection, context.authorizer, api, request, begun_s)
+        if handler is None or request.message is None:
+            self._refuse_version(call, request.key)
+            return None
+        handling(call.asks)
+        try:
+            outcome = handler.serve(self._service, call)
+        except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes an answer)
+            fail(call, error)
+            return None
+        if isinstance(outcome, Iterator):
+            return _steps(call, outcome)
+        if outcome is not None:
+            task = asyncio.get_running_loop().create_task(_run(handler, call, outcome), name=call.path)
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        return None
+
+    def _refuse_version(self, call: Call, key: int) -> None:
+        if key == API_VERSIONS:
+            call.version = 0
+            call.answer(unknown_version())
+        elif call.api is _UNKNOWN:
+            call.answer(int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big"))
+        else:
+            api = call.api
+            said = f"{api.name} of version {call.version} is not served, {api.oldest} to {api.newest} are"
+            call.version = max(api.oldest, min(call.version, api.newest))
+            fail(call, ErrorCode.UNSUPPORTED_VERSION.error(said))
+
+    def ended(self, call: Call, response: Any) -> None:
+        """Count a request that was answered. Produce and Fetch are counted where gRPC's are."""
+        if call.api.key not in (PRODUCE, FETCH):
+            traffic = self._service.context.traffic
+            traffic.answered(call.api.name, call.begun_s)
+            if code := getattr(response, "error_code", 0):
+                traffic.errors[call.api.name, ErrorCode(code)] += 1
+
+
+async def _run(handler: Handler, call: Call, outcome: Awaitable[Any]) -> None:
+    try:
+        with handler.gate.place(call.asks):
+            call.answer(await outcome)
+    except Exception as error:  # noqa: BLE001 (the boundary)
+        fail(call, error)
+
+
+def _steps(call: Call, steps: Iterator[None]) -> Iterator[None]:
+    try:
+        yield from steps
+    except Exception as error:  # noqa: BLE001 (the boundary)
+        fail(call, error)
+
+
+def fail(call: Call, error: Exception) -> None:
+    """Answer with an error; a defect is logged, too."""
+    if not isinstance(error, ReplogError):
+        logger.error("a handler of %s failed", call.path, exc_info=error)
+        error = ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{type(error).__name__}: {error}")
+    call.answer(refused(call.api, call.message, error))
+
+
+def encoded(call: Call, response: Any) -> list[Buffer]:
+    """Return the pieces of an answer, without its size and number."""
+    if isinstance(response, bytes):
+        return [response]
+    return answer_body(call.api.key, call.version, response)
