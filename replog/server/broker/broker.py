@@ -154,6 +154,7 @@ class Broker:
             controller=self._controller,
             transport=transport,
             until=self._watch.wait_until,
+            randbytes=rng.randbytes,
         )
         self._listening.serve_kafka(lambda name: replace(kafka, listener=name))
 

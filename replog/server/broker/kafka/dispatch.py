@@ -117,7 +117,7 @@ def fail(call: Call, error: Exception) -> None:
     if not isinstance(error, ReplogError):
         logger.error("a handler of %s failed", call.path, exc_info=error)
         error = ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{type(error).__name__}: {error}")
-    call.answer(refused(call.api, call.message, error))
+    call.answer(refused(call.api, call.version, call.message, error))
 
 
 def encoded(call: Call, response: Any) -> list[Buffer]:

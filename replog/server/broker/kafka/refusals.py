@@ -9,14 +9,14 @@ from replog.kafka.schema import Field, Struct, read_schema
 from replog.kafka.versions import Api
 
 
-def refused(api: Api, request: Any, error: ReplogError) -> Any:
+def refused(api: Api, version: int, request: Any, error: ReplogError) -> Any:
     """Return the response to a request; to None, which is one that was not understood, it has no rows."""
     said = {"error_code": int(error.code), "error_message": error.message}
-    return _answer(read_schema(api.name)[1], request, said)
+    return _answer(read_schema(api.name)[1], version, request, said)
 
 
-def _answer(struct: Struct, asked: Any, said: dict[str, Any]) -> Any:
-    names = [field.name for field in struct.fields]
+def _answer(struct: Struct, version: int, asked: Any, said: dict[str, Any]) -> Any:
+    names = [field.name for field in struct.fields if version in field.versions]
     values = {name: value for name, value in said.items() if name in names}
     if asked is None:
         return getattr(messages, struct.name)(**values)
@@ -24,7 +24,7 @@ def _answer(struct: Struct, asked: Any, said: dict[str, Any]) -> Any:
         values[next(name for name in names if name not in said)] = asked
     for field in struct.fields:
         if field.struct is not None and field.many and "error_code" not in values and _tells(field.struct):
-            values[field.name] = [_answer(field.struct, row, said) for row in _rows(field, asked)]
+            values[field.name] = [_answer(field.struct, version, row, said) for row in _rows(field, asked)]
         elif field.struct is None and not field.many and field.name in getattr(asked, "_fields", ()):
             values.setdefault(field.name, getattr(asked, field.name))
     return getattr(messages, struct.name)(**values)

@@ -1,7 +1,8 @@
 """The things of a broker that handlers of Kafka's APIs need; one for each listener."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from replog.rpc.transport import Transport
 from replog.server.broker.clients.quotas import ClientQuotas
@@ -24,6 +25,8 @@ class KafkaService:
     controller: ControllerLink
     transport: Transport  # connects to other brokers
     until: Callable[[Callable[[], bool]], Awaitable[None]]  # returns once it is true of the metadata here
+    randbytes: Callable[[int], bytes]
+    kept: dict[str, Any] = field(init=False, default_factory=dict)  # handlers keep things here, by their API's name
     listener: str = ""  # the name of the listener that serves it; empty: that between brokers
 
     @property

@@ -60,7 +60,9 @@ class Served:
         config = BrokerConfig.model_validate({"node_id": 1, "log_dirs": directory / "logs"})
         self.context = BrokerContext(config, MetadataImage(), SystemClock(), print)
         self.manager = ReplicaManager(self.context, HostedReplicas(self.context), print)
-        others = dict.fromkeys(("producer_ids", "quotas", "look_ups", "log_dirs", "controller", "transport", "until"))
+        others = dict.fromkeys(
+            ["producer_ids", "quotas", "look_ups", "log_dirs", "controller", "transport", "until", "randbytes"],
+        )
         self.service = KafkaService(manager=self.manager, **cast(Any, others))
         self.handlers = {API_VERSIONS: new_handlers()[API_VERSIONS]}
         self.server = H2Server("127.0.0.1:0", tls, limits)

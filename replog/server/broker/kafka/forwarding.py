@@ -1,0 +1,70 @@
+"""Admin requests of Kafka's clients, which a broker passes on to the controller. The client's ACLs are checked by its
+broker, before: the controller believes that broker's certificate (`Access.forwarded`)."""
+
+import asyncio
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+from google.protobuf.message import Message
+
+from replog.common.backoff import Backoff
+from replog.errors import ErrorCode, ReplogError, codes
+from replog.rpc.methods import Controller, Log
+from replog.rpc.v1 import log_pb2
+from replog.server.broker.kafka.service import KafkaService
+
+KNOWN_S = 5.0  # a broker that does not have new metadata for so long is not waited for
+LOOK_S = 0.02  # how often a broker is asked which metadata it has
+_AGAIN = codes("NOT_CONTROLLER NETWORK_EXCEPTION STALE_CONTROLLER_EPOCH THROTTLING_QUOTA_EXCEEDED")
+
+
+def deadline(service: KafkaService, timeout_ms: int) -> float:
+    """Return the loop's time at which a request with this timeout is over: no broker works on one for longer than
+    request.timeout.ms."""
+    bounded_ms = min(max(timeout_ms, 0), service.context.config.request_timeout_ms)
+    return float(asyncio.get_running_loop().time() + bounded_ms / 1000)
+
+
+async def ask_controller(service: KafkaService, method: str, request: Message, until_s: float) -> Any:
+    """Return the controller's answer to one of its methods, by the handler's name. While no controller answers it is
+    asked again: like Kafka's brokers, so that a repeated request may find its own work done.
+
+    Raises the controller's error, REQUEST_TIMED_OUT if there is no time, or at `until_s` the last error."""
+    loop, backoff = asyncio.get_running_loop(), Backoff(Random(service.context.config.node_id), base_ms=50)
+    if until_s <= loop.time():
+        raise ErrorCode.REQUEST_TIMED_OUT.error("the request's timeout leaves no time for it; give some seconds")
+    while True:
+        try:
+            return await service.controller.call(Controller[method], request, until_s - loop.time())
+        except ReplogError as error:
+            pause_s = backoff.next_s()
+            if error.code not in _AGAIN or loop.time() + pause_s >= until_s:
+                raise
+        await asyncio.sleep(pause_s)
+
+
+async def until_all_know(service: KafkaService, version: int, until_s: float) -> None:
+    """Wait until every live broker has the metadata of `version`: a client may ask any of them next. No longer than
+    until `until_s`, or `KNOWN_S`: then the change is made all the same."""
+    context = service.context
+    with suppress(TimeoutError):
+        async with asyncio.timeout_at(min(until_s, asyncio.get_running_loop().time() + KNOWN_S)):
+            await service.until(lambda: context.image.version >= version)
+            others = [broker for broker in context.image.brokers.values() if broker.active]
+            await asyncio.gather(
+                *(_knows(service, each.address, version) for each in others if each.broker_id != context.config.node_id)
+            )
+
+
+async def _knows(service: KafkaService, address: str, version: int) -> None:
+    """Wait until the broker there has the metadata of `version`, or does not answer."""
+    channel = service.transport.connect(address)
+    request = log_pb2.GetMetadataRequest(without_topics=True)
+    try:
+        while (await channel.call(Log["get_metadata"], request, KNOWN_S)).metadata_version < version:
+            await asyncio.sleep(LOOK_S)
+    except ReplogError:
+        pass  # it is stopping, or dead and not yet known to be
+    finally:
+        await channel.close()
