@@ -5,6 +5,7 @@ restart keeps; a connection belongs to two incarnations, and no message reaches 
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -12,8 +13,9 @@ from google.protobuf.descriptor import ServiceDescriptor
 from replog.config.listeners import parse_address
 from replog.errors import ErrorCode, ReplogError
 from replog.rpc.methods import methods_of
-from replog.rpc.transport import Denied, NewTalk, unrecorded
+from replog.rpc.transport import Denied, NewTalk, ServerStream, unrecorded
 from replog.simulator.network.links import Air, Link
+from replog.simulator.network.talks import KAFKA, SimulatedWire
 from replog.simulator.runtime.loop import KERNEL, SimulatedLoop
 from replog.simulator.runtime.process import DEAD, PAUSED, SimulatedProcess
 from replog.simulator.runtime.rng import Rng, Streams
@@ -41,13 +43,23 @@ class SimulatedServer:
         self.tasks: dict[asyncio.Task[None], None] = {}  # the handlers'
         self._network = network
         self._address = address
+        self._wires: dict[SimulatedWire, None] = {}
 
     def add(self, service: ServiceDescriptor, handlers: object, denied: Denied = unrecorded) -> None:
         for method in methods_of(service).values():
             self.handlers[method.path] = getattr(handlers, method.handler_name)
 
-    def serve_kafka(self, _new_talk: NewTalk, *, grpc: bool) -> None:
-        """Do nothing: no simulated client speaks Kafka's protocol yet."""
+    def serve_kafka(self, new_talk: NewTalk, *, grpc: bool) -> None:
+        """Serve both to everybody: no simulated client mistakes the one for the other."""
+        self.handlers[KAFKA.path] = partial(self._talk, new_talk)
+
+    async def _talk(self, new_talk: NewTalk, stream: ServerStream) -> None:
+        wire = SimulatedWire(stream, new_talk)
+        self._wires[wire] = None
+        try:
+            await wire.serve()
+        finally:
+            del self._wires[wire]
 
     async def start(self) -> str:
         address = self._network.bind(self, *parse_address(self._address))
@@ -59,6 +71,8 @@ class SimulatedServer:
 
     async def stop(self, grace_s: float) -> None:
         self.accepting = False
+        for wire in list(self._wires):
+            wire.drain()
         if self.tasks and grace_s > 0:
             await asyncio.wait(list(self.tasks), timeout=grace_s)
         if self.tasks:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator
-from time import monotonic
 from typing import Any
 
 from replog.kafka.frames import ServerFrames
@@ -64,7 +63,8 @@ class KafkaTalk:
 
     def _take(self) -> None:
         """Handle requests that have arrived, for STEP_S; others have their turn after it."""
-        begun_s, frames = monotonic(), self._frames
+        now_s, frames = asyncio.get_running_loop().time, self._frames
+        begun_s = now_s()
         while not self._lost and (self._steps is not None or self._may_take()):
             if self._steps is None:
                 if (request := frames.next()) is None:
@@ -73,7 +73,7 @@ class KafkaTalk:
                 self._steps = self._dispatcher.begin(self, request, self._tasks)
             if self._steps is not None and next(self._steps, self) is self:
                 self._steps = None
-            if self._steps is not None or (frames.waiting and monotonic() - begun_s >= STEP_S):
+            if self._steps is not None or (frames.waiting and now_s() - begun_s >= STEP_S):
                 self._go_on()
                 break
 
