@@ -36,6 +36,7 @@ MAX_REPLICAS_PER_REQUEST = 100_000  # one request to the controller, over all pa
 MAX_OFFLINE_PER_REQUEST = 1000  # one heartbeat: replicas, and log ends
 MAX_ACLS_PER_REQUEST = 1000  # also filters
 MAX_VERIFIED = 1000  # partitions that an audit reports
+MAX_ALTERED_PER_REQUEST = 1000  # one of Kafka's requests: topics and brokers whose settings change, or users
 MAX_CONFIGS_PER_REQUEST = 100  # one request, to set and to delete: more than there are
 
 

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from replog.rpc.v1 import log_dirs_pb2 as pb
 from replog.server.broker.context import BrokerContext
 from replog.server.broker.disks.moves import ReplicaMoves
 from replog.server.broker.replicas.hosted_replicas import HostedReplicas
-from replog.server.work import in_thread
+from replog.server.work import in_slices, in_thread
 from replog.topic import TopicPartition, validate_topic_name
 
 
@@ -58,23 +58,30 @@ class LogDirsService:
             )
 
     async def describe_log_dirs(self, request: pb.DescribeLogDirsRequest) -> pb.DescribeLogDirsResponse:
+        topics = dict.fromkeys(request.topics)
+        log_dirs = await self.described(lambda topic, _: not topics or topic in topics)
+        answer = pb.DescribeLogDirsResponse(broker_id=self._context.config.node_id, log_dirs=log_dirs)
+        return fitting(answer, request.max_bytes)
+
+    async def described(self, wanted: Callable[[str, int], bool]) -> Sequence[pb.LogDirDescription]:
+        """Return all directories, with those replicas that are wanted."""
         if self.logs is None:
             raise self._starting()
-        logs, topics = self.logs, dict.fromkeys(request.topics)
+        logs = self.logs
         described = await in_thread(partial(_file_systems, [directory.path for directory in logs.directories]))
         for directory, description in zip(logs.directories, described, strict=True):
             if directory.offline is not None:
                 description.error_code = wire_code(ErrorCode.KAFKA_STORAGE_ERROR)
-            replicas = self._described(logs, directory)
-            description.replicas.extend(replica for replica in replicas if not topics or replica.topic in topics)
-        answer = pb.DescribeLogDirsResponse(broker_id=self._context.config.node_id, log_dirs=described)
-        return fitting(answer, request.max_bytes)
+            async for replica in in_slices(self._described(logs, directory)):
+                if wanted(replica.topic, replica.partition):
+                    description.replicas.append(replica)
+        return described
 
     def _described(self, logs: LogManager, directory: LogDirectory) -> Iterator[pb.LogDirReplica]:
-        for tp, log in directory.logs.items():
+        for tp, log in list(directory.logs.items()):  # replicas may come and go between slices
             lag = max(0, log.high_watermark - log.log_end_offset) if tp in self._replicas.hosted else -1
             yield pb.LogDirReplica(topic=tp.topic, partition=tp.partition, size=log.size, offset_lag=lag)
-        for tp, future in directory.futures.items():
+        for tp, future in list(directory.futures.items()):
             current, size, end = logs.get(tp), future.log.size, future.log.log_end_offset
             lag = max(0, current.log_end_offset - end) if current is not None else -1
             yield pb.LogDirReplica(topic=tp.topic, partition=tp.partition, size=size, offset_lag=lag, is_future=True)

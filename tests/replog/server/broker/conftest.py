@@ -87,12 +87,13 @@ class InProcessCluster:
         self._channels: dict[str, Channel] = {}
         self._rng = random.Random(1)
 
-    async def start_controller(self) -> None:
-        config = ControllerConfig(
-            listeners="127.0.0.1:0",
-            metadata_log_dir=self.directory / "controller",
-            broker_session_timeout_ms=SESSION_MS,
-        )
+    async def start_controller(self, **overrides: object) -> None:
+        settings = {
+            "listeners": "127.0.0.1:0",
+            "metadata_log_dir": self.directory / "controller",
+            "broker_session_timeout_ms": SESSION_MS,
+        }
+        config = ControllerConfig.model_validate(settings | overrides)
         if not is_formatted(config.metadata_log_dir):
             format_cluster(config.metadata_log_dir, rng=self._rng)
         store = StoreInThread(SqliteStore(config.metadata_log_dir))

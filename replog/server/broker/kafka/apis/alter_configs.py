@@ -1,0 +1,14 @@
+"""AlterConfigs 0–2: the settings that are named are set, and all others of a resource go back to their defaults."""
+
+from replog.kafka import messages
+from replog.server.broker.kafka.call import Call
+from replog.server.broker.kafka.config_changes import SET, Op, alter
+from replog.server.broker.kafka.service import KafkaService
+
+
+async def serve(service: KafkaService, call: Call) -> messages.AlterConfigsResponse:
+    def read(config: messages.AlterConfigsRequestConfig) -> Op:
+        return Op(config.name, SET, config.value)
+
+    rows = await alter(service, call, messages.AlterConfigsResponseResponse, read, replaces=True)
+    return messages.AlterConfigsResponse(responses=rows)
