@@ -31,6 +31,7 @@ APIS: Mapping[int, Api] = {
         Api(31, "DeleteAcls", 1, 3),
         Api(32, "DescribeConfigs", 1, 4),
         Api(33, "AlterConfigs", 0, 2),
+        Api(34, "AlterReplicaLogDirs", 1, 2),
         Api(35, "DescribeLogDirs", 1, 4),
         Api(37, "CreatePartitions", 0, 3),
         Api(43, "ElectLeaders", 0, 2),

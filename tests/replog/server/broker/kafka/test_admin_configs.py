@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from aiokafka.admin.client import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from replog.config.topic import TopicConfig
 from replog.errors import ErrorCode
@@ -237,3 +239,18 @@ async def test_thousands_of_resources_are_answered_or_refused(client: Client) ->
     ]
     response = await client.ask(messages.IncrementalAlterConfigsRequest(resources))
     assert {row.error_code for row in response.responses} == {ErrorCode.INVALID_REQUEST}
+
+
+async def test_an_admin_client_of_others_sees_and_replaces_settings(cluster: InProcessCluster, client: Client) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=cluster.brokers[2].address)
+    await admin.start()
+    try:
+        topic, broker = ConfigResource(ConfigResourceType.TOPIC, "t"), ConfigResource(ConfigResourceType.BROKER, "1")
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "t", {"segment.ms": "7"})])
+        answers = [row for each in await admin.describe_configs([topic, broker]) for row in each.resources]
+        shown = {name: (code, {row[0]: row[1] for row in rows}) for code, _, _, name, rows in answers}
+        assert (shown["t"][0], shown["t"][1]["segment.ms"]) == (0, "7")
+        assert (shown["1"][0], shown["1"][1]["node.id"]) == (0, "1")
+    finally:
+        await admin.close()
+    assert (await values(client, TOPIC, "t", "retention.ms"))["retention.ms"] == ("604800000", 5)

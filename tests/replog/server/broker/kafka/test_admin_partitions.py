@@ -1,5 +1,6 @@
 """Elections, moves and log directories as Kafka's clients ask for them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -152,3 +153,32 @@ async def test_a_broker_without_logs_says_so(cluster: InProcessCluster, client: 
     cluster.brokers[1]._log_dirs.logs = None
     response = await client.ask(messages.DescribeLogDirsRequest(None))
     assert (response.error_code, response.results) == (ErrorCode.BROKER_NOT_AVAILABLE, [])
+
+
+async def test_replicas_move_to_other_directories(cluster: InProcessCluster) -> None:
+    directories = [cluster.directory / "first", cluster.directory / "second"]
+    broker = await cluster.start_broker(1, log_dirs=directories)
+    await cluster.create_topic("t", partitions=2, replication_factor=1)
+    topic, directory = messages.AlterReplicaLogDirsRequestTopic, messages.AlterReplicaLogDirsRequestDir
+    async with Client(broker) as client:
+
+        async def places() -> dict[int, str]:
+            response = await client.ask(messages.DescribeLogDirsRequest(None))
+            rows = [(each.log_dir, row) for each in response.results for one in each.topics for row in one.partitions]
+            return {} if any(row.is_future_key for _, row in rows) else {row.partition_index: at for at, row in rows}
+
+        before = await places()
+        assert set(before.values()) == set(map(str, directories))
+        for version in (1, 2):
+            wanted = [directory(path, [topic("t", [number])]) for number, path in before.items()]
+            wanted[0], wanted[1] = wanted[0]._replace(path=wanted[1].path), wanted[1]._replace(path=wanted[0].path)
+            unknown = directory("/no/such", [topic("t", [0]), topic("a/b", [0])])
+            response = await client.ask(messages.AlterReplicaLogDirsRequest([*wanted, unknown]), version)
+            rows = [(each.topic_name, row.error_code) for each in response.results for row in each.partitions]
+            nowhere, invalid = ErrorCode.LOG_DIR_NOT_FOUND, ErrorCode.INVALID_TOPIC_EXCEPTION
+            assert rows == [("t", 0), ("t", 0), ("t", nowhere), ("a/b", invalid)]
+            after = {number: before[1 - number] for number in before}
+            async with asyncio.timeout(60):
+                while await places() != after:
+                    await asyncio.sleep(0.05)
+            before = after
