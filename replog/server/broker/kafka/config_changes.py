@@ -9,10 +9,10 @@ from replog.config.properties import MAX_INT, number_in
 from replog.errors import ErrorCode
 from replog.rpc.limits import MAX_ALTERED_PER_REQUEST, MAX_CONFIGS_PER_REQUEST
 from replog.rpc.v1 import controller_pb2 as pb
-from replog.server.broker.kafka import config_rows
 from replog.server.broker.kafka.admin_rows import check, check_count, told_in
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.forwarding import ask_controller, deadline, until_all_know
+from replog.server.broker.kafka.config_rows import BROKER, LISTS, TOPIC, Resource, settings_of
+from replog.server.broker.kafka.forwarding import ask_controller, deadline, in_lots, until_all_know
 from replog.server.broker.kafka.service import KafkaService
 
 OPS = SET, DELETE, APPEND, SUBTRACT = tuple(range(4))
@@ -33,17 +33,16 @@ async def alter(
     `replaces`, settings that are not named are deleted."""
     request, until_s = call.message, deadline(service, service.context.config.request_timeout_ms)
     check_count(len(request.resources), MAX_ALTERED_PER_REQUEST, "resources")
-    named, version, rows = Counter(each[:2] for each in request.resources), 0, []
-    for kind, name, configs in request.resources:
+    named, versions = Counter(each[:2] for each in request.resources), [0]
+
+    async def one(resource: Any) -> Any:
+        kind, name, configs = resource
         said = {"resource_type": kind, "resource_name": name}
         with told_in(said):
-            method, asked = _target(call, kind, name)
+            method, asked, known = _target(call, kind, name)
             if named[kind, name] > 1:
                 raise ErrorCode.INVALID_REQUEST.error(f"{name[:60]!r} is named twice; name each resource once")
             ops, current = _checked([read(config) for config in configs]), dict[str, str]()
-            known = config_rows.settings_of(
-                config_rows.TOPIC if kind == config_rows.Resource.TOPIC else config_rows.BROKER
-            )
             asked.validate_only = True
             if replaces or any(op.kind in (APPEND, SUBTRACT) or op.name not in known for op in ops):
                 # a change of nothing tells what is set
@@ -53,25 +52,28 @@ async def alter(
             deleted = current.keys() - asked.set if replaces else {op.name for op in ops if op.kind == DELETE}
             asked.delete.extend(deleted & (known.keys() | current.keys()))  # Kafka lets names be deleted that are none
             altered = await ask_controller(service, method, asked, until_s)
-            version = max(version, 0 if request.validate_only else altered.metadata_version)
-        rows.append(row(**said))
-    if version:
+            versions.append(0 if request.validate_only else altered.metadata_version)
+        return row(**said)
+
+    rows = await in_lots(request.resources, one)
+    if version := max(versions):
         await until_all_know(service, version, until_s)
     return rows
 
 
-def _target(call: Call, kind: int, name: str) -> tuple[str, Any]:
-    """Return the controller's method and its request. Raises an error if nobody can alter it, or not this client."""
-    if kind == config_rows.Resource.TOPIC:
+def _target(call: Call, kind: int, name: str) -> tuple[str, Any, Mapping[str, Any]]:
+    """Return the controller's method, its request, and what can be set. Raises an error for what this client, or
+    nobody, can alter."""
+    if kind == Resource.TOPIC:
         check(call, Operation.ALTER_CONFIGS, name)
-        return "alter_topic_configs", pb.AlterTopicConfigsRequest(topic=name)
+        return "alter_topic_configs", pb.AlterTopicConfigsRequest(topic=name), settings_of(TOPIC)
     check(call, Operation.ALTER_CONFIGS)
     broker_id = number_in(name, MAX_INT)
-    if kind != config_rows.Resource.BROKER or broker_id is None:
+    if kind != Resource.BROKER or broker_id is None:
         raise ErrorCode.INVALID_REQUEST.error(
             f"{name[:60]!r}, a resource of type {kind}: settings are those of topics, or of one broker, by its id"
         )
-    return "alter_broker_configs", pb.AlterBrokerConfigsRequest(broker_id=broker_id)
+    return "alter_broker_configs", pb.AlterBrokerConfigsRequest(broker_id=broker_id), settings_of(BROKER)
 
 
 def _checked(ops: Sequence[Op]) -> Sequence[Op]:
@@ -92,9 +94,9 @@ def _value(op: Op, current: Mapping[str, str]) -> str:
     """Return the new value of a setting. Raises INVALID_CONFIG."""
     if op.kind == SET:
         return op.value or ""
-    if op.name not in config_rows.LISTS:
+    if op.name not in LISTS:
         raise ErrorCode.INVALID_CONFIG.error(f"{op.name[:60]!r} is no list, so nothing can be added to it; set it")
-    default = config_rows.settings_of(config_rows.TOPIC)[op.name].default
+    default = settings_of(TOPIC)[op.name].default
     before, given = (
         dict.fromkeys(filter(None, map(str.strip, text.split(","))))
         for text in (current.get(op.name, default or ""), op.value or "")

@@ -2,9 +2,10 @@
 broker, before: the controller believes that broker's certificate (`Access.forwarded`)."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
@@ -14,7 +15,11 @@ from replog.rpc.methods import Controller, Log
 from replog.rpc.v1 import log_pb2
 from replog.server.broker.kafka.service import KafkaService
 
+S = TypeVar("S")
+T = TypeVar("T")
+
 KNOWN_S = 5.0  # a broker that does not have new metadata for so long is not waited for
+AT_ONCE = 10  # requests to the controller, for one of a client
 LOOK_S = 0.02  # how often a broker is asked which metadata it has
 _AGAIN = codes("NOT_CONTROLLER NETWORK_EXCEPTION STALE_CONTROLLER_EPOCH THROTTLING_QUOTA_EXCEEDED")
 
@@ -68,3 +73,11 @@ async def _knows(service: KafkaService, address: str, version: int) -> None:
         pass  # it is stopping, or dead and not yet known to be
     finally:
         await channel.close()
+
+
+async def in_lots(things: Sequence[S], do: Callable[[S], Awaitable[T]]) -> list[T]:
+    """Return what `do` makes of each; some at once, as each is a request to the controller."""
+    results: list[T] = []
+    for first in range(0, len(things), AT_ONCE):
+        results += await asyncio.gather(*map(do, things[first : first + AT_ONCE]))
+    return results

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from replog.common.acl import CLUSTER_NAME, Operation, ResourceType
 from replog.errors import ErrorCode, ReplogError
@@ -14,13 +14,9 @@ from replog.server.authorizer import Permits, everything
 from replog.server.broker.kafka.admin_rows import check, check_count, told_in
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.cluster_rows import INTERNAL_TOPICS, why_unknown
-from replog.server.broker.kafka.forwarding import ask_controller, deadline, until_all_know
+from replog.server.broker.kafka.forwarding import ask_controller, deadline, in_lots, until_all_know
 from replog.server.broker.kafka.service import KafkaService
 
-S = TypeVar("S")
-T = TypeVar("T")
-
-AT_ONCE = 10  # requests to the controller, for one of a client
 MADE_MS = 5000  # a request for metadata waits no longer for the topics that it makes
 
 
@@ -46,7 +42,7 @@ async def change_each(
         return row
 
     once = {topic.name if topic.name is not None else topic: topic for topic in topics}
-    rows = await _in_lots(list(once.values()), one)
+    rows = await in_lots(list(once.values()), one)
     if version := max(versions):
         await until_all_know(service, version, until_s)
     return rows
@@ -96,13 +92,6 @@ async def make_unknown(service: KafkaService, call: Call, names: Sequence[str]) 
                 return created.metadata_version
         return 0
 
-    if version := max(await _in_lots(names, make)):
+    if version := max(await in_lots(names, make)):
         await until_all_know(service, version, until_s)
     return errors
-
-
-async def _in_lots(things: Sequence[S], do: Callable[[S], Awaitable[T]]) -> list[T]:
-    results: list[T] = []
-    for first in range(0, len(things), AT_ONCE):
-        results += await asyncio.gather(*map(do, things[first : first + AT_ONCE]))
-    return results

@@ -12,7 +12,7 @@ from replog.rpc.limits import MAX_ALTERED_PER_REQUEST
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.kafka.admin_rows import check, check_count, told_in
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.forwarding import ask_controller, deadline, until_all_know
+from replog.server.broker.kafka.forwarding import ask_controller, deadline, in_lots, until_all_know
 from replog.server.broker.kafka.service import KafkaService
 
 OTHERS = ("Broker:", "Controller:")  # processes have quotas, too, under their whole names
@@ -23,8 +23,9 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterClientQuotas
     until_s = deadline(service, service.context.config.request_timeout_ms)
     check(call, Operation.ALTER_CONFIGS)
     check_count(len(request.entries), MAX_ALTERED_PER_REQUEST, "entities")
-    version, rows, named = 0, [], Counter(tuple(each.entity) for each in request.entries)
-    for entry in request.entries:
+    named, versions = Counter(tuple(each.entity) for each in request.entries), [0]
+
+    async def one(entry: messages.AlterClientQuotasRequestEntry) -> messages.AlterClientQuotasResponseEntry:
         row: dict[str, Any] = {"entity": [messages.AlterClientQuotasResponseEntity(*each) for each in entry.entity]}
         with told_in(row):
             if named[tuple(entry.entity)] > 1:
@@ -32,9 +33,11 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterClientQuotas
             asked = _asked(entry)
             asked.validate_only = request.validate_only
             altered = await ask_controller(service, "alter_client_quotas", asked, until_s)
-            version = max(version, 0 if request.validate_only else altered.metadata_version)
-        rows.append(messages.AlterClientQuotasResponseEntry(**row))
-    if version:
+            versions.append(0 if request.validate_only else altered.metadata_version)
+        return messages.AlterClientQuotasResponseEntry(**row)
+
+    rows = await in_lots(request.entries, one)
+    if version := max(versions):
         await until_all_know(service, version, until_s)
     return messages.AlterClientQuotasResponse(entries=rows)
 

@@ -20,9 +20,8 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterPartitionRea
     check(call, Operation.ALTER)
     check_count(sum(len(topic.partitions) for topic in request.topics), MAX_CLUSTER_PARTITIONS, "partitions")
     asked, outcomes = pb.AlterPartitionReassignmentsRequest(), dict[TopicPartition, dict[str, Any]]()
-    async for topic, number, replicas in in_slices(
-        (each.name, *row) for each in request.topics for row in each.partitions
-    ):
+    named = ((each.name, *row) for each in request.topics for row in each.partitions)
+    async for topic, number, replicas in in_slices(named):
         outcomes[tp := TopicPartition(topic, number)] = {}
         with told_in(outcomes[tp]):
             if not request.allow_replication_factor_change:

@@ -24,7 +24,7 @@ async def serve(service: KafkaService, call: Call) -> messages.CreateAclsRespons
     async for creation in in_slices(request.creations):
         row: dict[str, Any] = {}
         with told_in(row):
-            acls.append(acl_to_binding(acl_of(*creation)))
+            acls.append(acl_to_binding(acl_of(creation)))
         rows.append(messages.CreateAclsResponseResult(**row))
     created = await ask_controller(service, "create_acls", pb.CreateAclsRequest(acls=acls), until_s)
     if created.created:

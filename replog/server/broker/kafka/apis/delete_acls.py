@@ -32,7 +32,7 @@ async def serve(service: KafkaService, call: Call) -> messages.DeleteAclsRespons
     for asked in request.filters:
         row: dict[str, Any] = {}
         with told_in(row):
-            wanted = filter_of(*asked)
+            wanted = filter_of(asked)
             if (exact := wanted.exactly) is None:
                 check_count(wide := wide + 1, MAX_WIDE_ACL_FILTERS, "filters that may fit more than one ACL")
                 fitting = [acl async for acl in in_slices(present) if wanted.fits(acl)]

@@ -14,7 +14,7 @@ async def serve(service: KafkaService, call: Call) -> messages.DescribeAclsRespo
     check(call, Operation.DESCRIBE)
     until_s = deadline(service, service.context.config.request_timeout_ms)
     rows: dict[tuple[int, str, int], list[messages.DescribeAclsResponseAcl]] = {}
-    async for acl in in_slices(await fitting_acls(service, filter_of(*call.message), until_s)):
+    async for acl in in_slices(await fitting_acls(service, filter_of(call.message), until_s)):
         rows.setdefault(acl[:3], []).append(messages.DescribeAclsResponseAcl(*acl[3:]))
     resources = [messages.DescribeAclsResponseResource(*each, acls) for each, acls in rows.items()]
     return messages.DescribeAclsResponse(resources=resources)

@@ -11,14 +11,10 @@ async def serve(service: KafkaService, call: Call) -> messages.DescribeLogDirsRe
     request: messages.DescribeLogDirsRequest = call.message
     check(call, Operation.DESCRIBE)
     asked = {(topic, number) for topic, numbers in request.topics or () for number in numbers}
-    results = []
+    row, results = messages.DescribeLogDirsResponsePartition, []
     for directory in await service.log_dirs.described(lambda *replica: request.topics is None or replica in asked):
         rows = (
-            (
-                row.topic,
-                messages.DescribeLogDirsResponsePartition(row.partition, row.size, row.offset_lag, row.is_future),
-            )
-            for row in directory.replicas
+            (each.topic, row(each.partition, each.size, each.offset_lag, each.is_future)) for each in directory.replicas
         )
         topics = [messages.DescribeLogDirsResponseTopic(*each) for each in (await by_topic(rows)).items()]
         room = directory.total_bytes, directory.usable_bytes

@@ -19,14 +19,10 @@ async def serve(service: KafkaService, call: Call) -> messages.ListPartitionReas
     asked = pb.ListPartitionReassignmentsRequest(partitions=names, max_bytes=MAX_ANSWER_BYTES)
     until_s = deadline(service, request.timeout_ms)
     answer = await ask_controller(service, "list_partition_reassignments", asked, until_s)
+    row = messages.ListPartitionReassignmentsResponsePartition
     rows = (
-        (
-            row.topic,
-            messages.ListPartitionReassignmentsResponsePartition(
-                row.partition, row.replicas, row.adding_replicas, row.removing_replicas
-            ),
-        )
-        for row in answer.partitions
+        (each.topic, row(each.partition, each.replicas, each.adding_replicas, each.removing_replicas))
+        for each in answer.partitions
     )
     topics = [messages.ListPartitionReassignmentsResponseTopic(*each) for each in (await by_topic(rows)).items()]
     return messages.ListPartitionReassignmentsResponse(topics=topics)

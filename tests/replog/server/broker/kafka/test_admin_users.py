@@ -185,6 +185,7 @@ REQUESTS: list[tuple[int, Any, Any]] = [  # what the cluster's ACLs must allow, 
 ]
 
 
+NOWHERE = messages.AlterReplicaLogDirsRequestDir("/no/such", [messages.AlterReplicaLogDirsRequestTopic("t", [0])])
 IMPLIED = {ALTER: {DESCRIBE}, ALTER_CONFIGS: {DESCRIBE_CONFIGS}}
 
 
@@ -201,6 +202,9 @@ async def test_each_request_needs_its_permission(cluster: InProcessCluster, clie
             codes = [row.error_code for row in getattr(response, field)] if field else [response.error_code]
             is_allowed = what in {allowed, *IMPLIED.get(allowed, ())}
             assert codes == [0 if is_allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED], (allowed, what, request)
+        (topic,) = (await client.ask(messages.AlterReplicaLogDirsRequest([NOWHERE]))).results
+        expected = ErrorCode.LOG_DIR_NOT_FOUND if allowed == ALTER else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert [row.error_code for row in topic.partitions] == [expected]
         every = acl_filter_to_message(AclFilter())
         await cluster.control("delete_acls", controller_pb2.DeleteAclsRequest(filters=[every]))
         await eventually(lambda: not image.acls.ids)
