@@ -19,7 +19,7 @@ APIS: Mapping[int, Api] = {
         Api(0, "Produce", 3, 13),  # ApiVersions says from 0, as Kafka's does: librdkafka wants to read that
         Api(1, "Fetch", 4, 17),
         Api(2, "ListOffsets", 1, 11),  # 11 has the bytes of 10
-        Api(3, "Metadata", 0, 12),
+        Api(3, "Metadata", 0, 13),
         Api(18, "ApiVersions", 0, 4),
         Api(19, "CreateTopics", 2, 7),
         Api(20, "DeleteTopics", 1, 6),
@@ -40,7 +40,7 @@ APIS: Mapping[int, Api] = {
         Api(46, "ListPartitionReassignments", 0, 0),
         Api(48, "DescribeClientQuotas", 0, 1),
         Api(49, "AlterClientQuotas", 0, 1),
-        Api(60, "DescribeCluster", 0, 1),
+        Api(60, "DescribeCluster", 0, 2),
         Api(61, "DescribeProducers", 0, 0),
         Api(74, "ListConfigResources", 0, 1),
         Api(75, "DescribeTopicPartitions", 0, 0),

@@ -26,15 +26,16 @@ class Endpoint(NamedTuple):
 Endpoints = dict[int, Endpoint]
 
 
-def endpoints(service: KafkaService) -> Endpoints:
-    """Return the brokers that live and have this listener, by id. Raises BROKER_NOT_AVAILABLE."""
+def endpoints(service: KafkaService, *, fenced: bool = False) -> Endpoints:
+    """Return the brokers that live and have this listener, by id; with `fenced` the others, too. Raises
+    BROKER_NOT_AVAILABLE."""
     if not service.replicas.started:
         raise ErrorCode.BROKER_NOT_AVAILABLE.error("this broker is starting, and does not know the cluster yet")
     live = {}
     for broker_id, broker in sorted(service.context.image.brokers.items()):
         host, _, port = broker.address_at(service.listener).rpartition(":")
-        if host and not broker.fenced:
-            live[broker_id] = Endpoint(broker_id, host.strip("[]"), int(port), broker.rack or None, fenced=False)
+        if host and (fenced or not broker.fenced):
+            live[broker_id] = Endpoint(broker_id, host.strip("[]"), int(port), broker.rack or None, broker.fenced)
     return live
 
 

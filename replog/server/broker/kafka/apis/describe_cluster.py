@@ -1,4 +1,4 @@
-"""DescribeCluster 0–1: the brokers, a broker that takes what is for the controller, and what the client may do."""
+"""DescribeCluster 0–2: the brokers, a broker that takes what is for the controller, and what the client may do."""
 
 from replog.kafka.messages import DescribeClusterResponse, DescribeClusterResponseBroker
 from replog.server.broker.kafka.call import Call
@@ -17,10 +17,11 @@ def serve(service: KafkaService, call: Call) -> None:
         call.answer(DescribeClusterResponse(error_code=code, error_message=said))
         return
     live = endpoints(service)
+    listed = endpoints(service, fenced=True) if call.message.include_fenced_brokers else live
     response = DescribeClusterResponse(
         cluster_id=service.context.image.cluster_id,
         controller_id=controller_id(service, live),
-        brokers=[DescribeClusterResponseBroker(*each) for each in live.values()],
+        brokers=[DescribeClusterResponseBroker(*each) for each in listed.values()],
     )
     if call.message.include_cluster_authorized_operations:
         response = response._replace(cluster_authorized_operations=cluster_operations(call))

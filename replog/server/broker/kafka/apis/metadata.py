@@ -1,4 +1,4 @@
-"""Metadata 0–12: brokers, and topics with their leaders, by name or from 12 on by id. Unknown topics are made where
+"""Metadata 0–13: brokers, and topics with their leaders, by name or from 12 on by id. Unknown topics are made where
 `auto.create.topics.enable`, the client and its ACLs allow it.
 
 The bytes of a topic are kept until the metadata change: clients ask again and again for what is as it was."""
@@ -34,6 +34,7 @@ METADATA = 3
 WITH_IDS = 12  # the first version in which a topic may be named by its id
 WITH_LISTENERS = 6  # the first in which a leader without the client's listener has an error of its own
 CLUSTER_OPERATIONS = range(8, 11)  # only these versions have them
+WITH_ERROR = 13  # the first in which the answer has an error of its own
 NO_ID = bytes(16)
 
 
@@ -106,7 +107,8 @@ async def _topic(service: KafkaService, version: int, name: str, live: Endpoints
 
 @cache
 def _rows(version: int) -> Rows:
-    return Rows(METADATA, version, MetadataResponse(), "topics", behind=4 if version in CLUSTER_OPERATIONS else 0)
+    behind = 4 if version in CLUSTER_OPERATIONS else 2 if version >= WITH_ERROR else 0
+    return Rows(METADATA, version, MetadataResponse(), "topics", behind)
 
 
 def _kept(service: KafkaService, version: int) -> dict[str, bytes]:

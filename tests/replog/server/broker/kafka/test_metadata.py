@@ -51,7 +51,7 @@ def codes(response: MetadataResponse | DescribeTopicPartitionsResponse) -> dict[
     return {topic.name: ErrorCode(topic.error_code).name for topic in response.topics}
 
 
-@pytest.mark.parametrize("version", range(13))
+@pytest.mark.parametrize("version", range(14))
 async def test_each_version_says_what_it_can(cluster: InProcessCluster, client: Client, version: int) -> None:
     await cluster.create_topic("t", 2, 2)
     image = cluster.brokers[1].manager.context.image
@@ -228,6 +228,12 @@ async def test_a_cluster_is_described(cluster: InProcessCluster, client: Client)
     for kind, code in ((2, 114), (3, 115), (0, 115)):
         response = await client.ask(DescribeClusterRequest(endpoint_type=kind), 1)
         assert (response.error_code, list(response.brokers)) == (code, [])
+    await cluster.crash_broker(3)
+    image = cluster.brokers[1].manager.context.image
+    await eventually(lambda: image.brokers[3].fenced)
+    for fenced, listed in ((False, {1: False, 2: False}), (True, {1: False, 2: False, 3: True})):
+        response = await client.ask(DescribeClusterRequest(include_fenced_brokers=fenced), 2)
+        assert {each.broker_id: each.is_fenced for each in response.brokers} == listed
 
 
 async def test_topics_are_described_in_pages(
