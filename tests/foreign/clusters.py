@@ -6,6 +6,10 @@ from pathlib import Path
 from replog.local_cluster.local_cluster import LocalCluster
 
 REPLICAS = 3
+_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 
 
 def foreign_cluster(
@@ -13,13 +17,14 @@ def foreign_cluster(
     brokers: int = REPLICAS,
     *,
     partitions: int = 1,
+    guarded: bool = False,
     settings: Mapping[str, str] | None = None,
-    controller: Mapping[str, str] | None = None,
 ) -> LocalCluster:
     """Return a cluster that is not up yet. `partitions`: how many a topic has for which a client names no number.
-    `settings` are every broker's, `controller` its controller's."""
+    `guarded`: it takes ACLs, and lets everybody do what none forbids. `settings` are every broker's."""
     properties = directory / "controller" / "controller.properties"
     properties.parent.mkdir(parents=True, exist_ok=True)
-    lines = {"num.partitions": str(partitions), **(controller or {})}
+    guard = _AUTHORIZER if guarded else {}
+    lines = {"num.partitions": str(partitions), **guard}
     properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-    return LocalCluster(directory, brokers, settings)
+    return LocalCluster(directory, brokers, {**guard, **(settings or {})})

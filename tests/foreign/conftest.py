@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from replog.local_cluster.local_cluster import LocalCluster
-from tests.foreign.clusters import REPLICAS, foreign_cluster
+from tests.foreign.clusters import foreign_cluster
 from tests.foreign.tools import NoTool
 
 
@@ -20,7 +20,6 @@ def pytest_fixture_setup() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A module's BROKERS and PARTITIONS say how many there are, and how many a topic has by default."""
-    directory, brokers = tmp_path_factory.mktemp("cluster"), getattr(request.module, "BROKERS", REPLICAS)
-    with foreign_cluster(directory, brokers, partitions=getattr(request.module, "PARTITIONS", 1)) as cluster:
+    """As a module's CLUSTER says, else three brokers."""
+    with foreign_cluster(tmp_path_factory.mktemp("cluster"), **getattr(request.module, "CLUSTER", {})) as cluster:
         yield cluster

@@ -12,7 +12,7 @@ from tests.interop.kafka import VERSION as KAFKA_VERSION
 
 pytestmark = pytest.mark.foreign
 
-BROKERS, PARTITIONS = 1, 2  # as in its container
+CLUSTER = {"brokers": 1, "partitions": 2}  # as in its container
 JUDGE = Judge("aiokafka")
 CONFTEST = Path(__file__).with_name("aiokafka_conftest.py")
 FILES = (

@@ -4,13 +4,10 @@ Left out are its tests of SASL and TLS, which start a Kafka of their own.
 """
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from replog.local_cluster.local_cluster import LocalCluster
-from tests.foreign.clusters import foreign_cluster
 from tests.foreign.judge import Judge
 from tests.foreign.suites import run_suite
 from tests.foreign.tools import sdist, wheels
@@ -21,10 +18,7 @@ pytestmark = pytest.mark.foreign
 JUDGE = Judge("kafka_python")
 TESTS = [f"test/integration/test_{name}_integration.py" for name in ("admin", "consumer", "producer")]
 CODECS = ("python-snappy==0.7.3", "lz4==4.4.5", "zstandard==0.25.0")
-AUTHORIZER = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "allow.everyone.if.no.acl.found": "true",
-}  # as its fixtures start Kafka
+CLUSTER = {"brokers": 1, "partitions": 4, "guarded": True}  # as its fixtures start Kafka
 # Its authors' packet lacks this module, of which an outside broker needs one class.
 SERVICE = """\
 class SpawnedService:
@@ -52,16 +46,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    directory = tmp_path_factory.mktemp("cluster")
-    with foreign_cluster(directory, brokers=1, partitions=4, controller=AUTHORIZER, settings=AUTHORIZER) as cluster:
-        yield cluster
-
-
-def test_its_integration_suite_does_as_listed(home, guarded):
+def test_its_integration_suite_does_as_listed(home, cluster):
     env = {
-        "KAFKA_URI": f"kafka://{guarded.bootstrap.split(',')[0]}",
+        "KAFKA_URI": f"kafka://{cluster.bootstrap.split(',')[0]}",
         "KAFKA_VERSION": KAFKA_VERSION,
         "KAFKA_ROOT": str(home),
     }

@@ -12,6 +12,7 @@ from tests.foreign.clients import CODECS, READERS, WRITERS, Row, Sent, confluent
 pytestmark = pytest.mark.foreign
 
 PARTITIONS = 3
+CLUSTER = {"partitions": PARTITIONS}
 START_MS = 1_700_000_000_000
 RECORDS = (
     (b"key", b"value", (("header", b"one"), ("header", b"two"))),
