@@ -99,6 +99,8 @@ class Authorizer:
 
     def permits(self, method: Method, *, quietly: bool = False) -> Permits:
         """Return the topics allowed to the call or stream whose handler runs, like `permits_topics`."""
+        if not self.enabled:
+            return everything
         return self.permits_topics(peer(), method.access.operation, method.path, quietly=quietly)
 
     def permits_topics(self, asks: Peer, operation: Operation | None, path: str, *, quietly: bool = False) -> Permits:
@@ -159,6 +161,11 @@ class Authorizer:
         """Raises CLUSTER_AUTHORIZATION_FAILED if there is an authorizer that does not allow it."""
         if self.enabled and not self.allows(asks, operation, ResourceType.CLUSTER, CLUSTER_NAME, path):
             raise refusal(asks, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def check_idempotent_write(self, asks: Peer, path: str) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the peer may write idempotently, or to some topic (KIP-679)."""
+        if not (self.enabled and self._allows_some_topic(asks, path)):
+            self.check_cluster(asks, Operation.IDEMPOTENT_WRITE, path)
 
     def _allows_some_topic(self, asks: Peer, path: str) -> bool:
         """Return True if the peer may write to some topic, which may not exist yet (KIP-679)."""

@@ -106,9 +106,9 @@ async def test_what_followers_read_of_a_new_batch_is_the_message_that_brought_it
 
 MOST = 8
 USERS = """
-replicas.hosted            housekeeping inspection_service lifecycle log_cleaner log_dirs_service log_flusher metrics
-                           moves replica_manager role_changes
-replicas.started           broker log_service
+replicas.hosted            describe_producers housekeeping inspection_service lifecycle log_cleaner log_dirs_service
+                           log_flusher metrics moves replica_manager role_changes
+replicas.started           broker cluster_rows log_service
 replicas.unreachable       metrics role_changes
 replicas.gone              reopening role_changes
 replicas.missing           lifecycle role_changes
@@ -117,15 +117,15 @@ replicas.copying           broker
 sessions.watching          metrics
 sessions.shared            replica_service
 sessions.cold_reads        broker
-sessions.answers           log_service metrics
+sessions.answers           fetch log_service metrics
 manager.context            consume housekeeping log_cleaner log_flusher log_service metrics moves offsets produce
-                           replica_service role_changes
+                           replica_service role_changes service
 manager.replicas           consume housekeeping log_cleaner log_flusher log_service metrics moves offsets produce
-                           replica_service role_changes
-manager.sessions           broker consume log_service metrics replica_service
+                           replica_service role_changes service
+manager.sessions           broker consume fetch log_service metrics replica_service
 manager.produces           metrics produce
 manager.record_deletions   metrics offsets
-manager.waiting_produces   log_service metrics produce produce_stream
+manager.waiting_produces   dispatch log_service metrics produce produce_stream
 manager.dirty              housekeeping log_cleaner moves role_changes
 """
 
