@@ -39,5 +39,5 @@ def _tells(struct: Struct) -> bool:
 
 def _rows(field: Field, asked: Any) -> Sequence[Any]:
     """Return what was asked in the field of this name, else in the first that lists something."""
-    lists = {name: value for name, value in zip(asked._fields, asked, strict=True) if isinstance(value, list | tuple)}
+    lists = {name: value for name, value in zip(asked._fields, asked, strict=True) if isinstance(value, list)}
     return lists.get(field.name) or next(filter(None, lists.values()), ())
