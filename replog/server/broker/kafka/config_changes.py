@@ -26,11 +26,9 @@ class Op(NamedTuple):
     value: str | None  # None for DELETE only
 
 
-async def alter(
-    service: KafkaService, call: Call, row: Callable[..., Any], read: Callable[[Any], Op], *, replaces: bool = False
-) -> list[Any]:
-    """Alter each resource of the request by itself, and return a row for each. `read` reads one setting. With
-    `replaces`, settings that are not named are deleted."""
+async def alter(service: KafkaService, call: Call, row: Callable[..., Any], *, replaces: bool = False) -> list[Any]:
+    """Alter each resource of the request by itself, and return a row for each. With `replaces`, each setting that is
+    named is set, and the others are deleted."""
     request, until_s = call.message, deadline(service, service.context.config.request_timeout_ms)
     check_count(len(request.resources), MAX_ALTERED_PER_REQUEST, "resources")
     named, versions = Counter(each[:2] for each in request.resources), [0]
@@ -42,7 +40,8 @@ async def alter(
             method, asked, known = _target(call, kind, name)
             if named[kind, name] > 1:
                 raise ErrorCode.INVALID_REQUEST.error(f"{name[:60]!r} is named twice; name each resource once")
-            ops, current = _checked([read(config) for config in configs]), dict[str, str]()
+            ops = _checked([Op(each.name, SET if replaces else each.config_operation, each.value) for each in configs])
+            current: Mapping[str, str] = {}
             asked.validate_only = True
             if replaces or any(op.kind in (APPEND, SUBTRACT) or op.name not in known for op in ops):
                 # a change of nothing tells what is set

@@ -45,7 +45,9 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterClientQuotas
 def _asked(entry: messages.AlterClientQuotasRequestEntry) -> pb.AlterClientQuotasRequest:
     """Raises INVALID_REQUEST."""
     if [each.entity_type for each in entry.entity] != ["user"]:
-        raise ErrorCode.INVALID_REQUEST.error("quotas are of users alone: name one user, or null for all without one")
+        raise ErrorCode.INVALID_REQUEST.error(  # Kafka's words, then ours
+            "Invalid quota entity combination: quotas are of users alone; name one user, or null for all without one"
+        )
     name = entry.entity[0].entity_name
     user = "" if name is None else name if name.startswith(OTHERS) else f"User:{name}"
     asked = pb.AlterClientQuotasRequest(user=user)

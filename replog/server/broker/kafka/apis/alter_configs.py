@@ -2,13 +2,10 @@
 
 from replog.kafka import messages
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.config_changes import SET, Op, alter
+from replog.server.broker.kafka.config_changes import alter
 from replog.server.broker.kafka.service import KafkaService
 
 
 async def serve(service: KafkaService, call: Call) -> messages.AlterConfigsResponse:
-    def read(config: messages.AlterConfigsRequestConfig) -> Op:
-        return Op(config.name, SET, config.value)
-
-    rows = await alter(service, call, messages.AlterConfigsResponseResponse, read, replaces=True)
+    rows = await alter(service, call, messages.AlterConfigsResponseResponse, replaces=True)
     return messages.AlterConfigsResponse(responses=rows)

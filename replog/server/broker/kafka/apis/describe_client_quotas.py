@@ -37,7 +37,9 @@ def _check(components: Sequence[messages.DescribeClientQuotasRequestComponent]) 
     """Raises INVALID_REQUEST, and UNSUPPORTED_VERSION for a type of entity that Kafka has not either."""
     kinds = [each.entity_type for each in components[:4]]
     if len(set(kinds)) < len(kinds) or ("ip" in kinds and len(kinds) > 1):
-        raise ErrorCode.INVALID_REQUEST.error(f"entity types {kinds}: name each once, and ip alone")
+        raise ErrorCode.INVALID_REQUEST.error(
+            f"Invalid entity filter component combination: {kinds}; name each type once, and ip alone"
+        )
     for kind, how, match in components:
         if kind not in (USER, "client-id", "ip"):
             raise ErrorCode.UNSUPPORTED_VERSION.error(f"there are no quotas of entity type {kind[:60]!r}")

@@ -2,10 +2,10 @@
 
 from replog.kafka import messages
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.config_changes import Op, alter
+from replog.server.broker.kafka.config_changes import alter
 from replog.server.broker.kafka.service import KafkaService
 
 
 async def serve(service: KafkaService, call: Call) -> messages.IncrementalAlterConfigsResponse:
-    rows = await alter(service, call, messages.IncrementalAlterConfigsResponseResponse, lambda config: Op(*config))
+    rows = await alter(service, call, messages.IncrementalAlterConfigsResponseResponse)
     return messages.IncrementalAlterConfigsResponse(responses=rows)
