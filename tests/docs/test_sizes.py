@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 532
-TESTS = 74_050
+TESTS = 76_247
 RESULTS = 134
 PAGES, WORDS = 25, 45_628
 
