@@ -142,6 +142,7 @@ class Profile:
     two_disks: float = 0.3  # the share of seeds whose brokers have two log directories
     controllers: int = 1  # several share an etcd
     permission: bool = False  # brokers and controller have an authorizer, and a stranger calls everything
+    kafka: bool = False  # some clients speak Kafka's protocol
     step_limit_s: float = STEP_LIMIT_S  # the longest time that a step of a loop may wait for a usual disk
 
 
@@ -283,6 +284,14 @@ PROFILES: dict[str, Profile] = {
             "clients may do what they need and a stranger nothing, while brokers and controller fail",
             _at(1.0, NETWORK) | _at(2.0, CRASHES) | _at(2.0, CONTROLLERS),
             permission=True,
+        ),
+        Profile(
+            "kafka",
+            "clients that speak Kafka's protocol beside the others, while everything fails",
+            _at(1.5, ANYTHING),
+            kafka=True,
+            compacted=0.1,
+            transactions=0.1,
         ),
         Profile(
             "storm",

@@ -9,13 +9,26 @@ from replog.client.admin import Admin
 from replog.client.consuming.consumer import Consumer, LogTruncated
 from replog.client.producing.deliveries import Delivery
 from replog.client.producing.producer import Producer
-from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
+from replog.simulator.clients.kafka_client import World
+from replog.simulator.clients.kafka_producer import produce
+from replog.simulator.clients.kafka_reader import consume
 from replog.simulator.clients.stranger import ask_everything
 from replog.simulator.clients.transactor import KEYS, Transactor
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
-from replog.simulator.history import Deletion, Drained, Latest, Outcome, Poll, ProducerSend, Read, Seek
+from replog.simulator.history import (
+    IDENTITY,
+    Deletion,
+    Drained,
+    Latest,
+    Outcome,
+    Poll,
+    ProducerSend,
+    Read,
+    Seek,
+    value_of,
+)
 from replog.simulator.plan import Plan
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
@@ -28,7 +41,6 @@ DELIVERY_TIMEOUT_MS = 4000
 REQUEST_TIMEOUT_MS = 1000
 DRAIN_TIMEOUT_S = 30.0
 DELETED_KEYS = KEYS[:3]  # some of their records are tombstones
-IDENTITY = "is"  # the header by which a tombstone is known
 PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records a second
     ("all", True, 8.0),
     ("all", True, 4.0),
@@ -55,6 +67,7 @@ class Workload:
         self._bootstrap = cluster.bootstrap
         self._controller = cluster.controller_member.config.listeners
         self._permission = plan.profile.permission
+        self._kafka = plan.profile.kafka
         self._producers: list[asyncio.Task[None]] = []
         self._consumers: list[asyncio.Task[None]] = []
         self._poller: asyncio.Task[None]
@@ -78,6 +91,8 @@ class Workload:
             self._producers.append(self._run(self.producers[-1], self._produce, acks, idempotent, rate))
         for number in range(1, consumers + 1):
             self._consumers.append(self._run(f"consumer-{number}", self._consume))
+        if self._kafka:
+            self._start_kafka()
         self._poller = self._run("poller-1", self._poll_ends)
         self._producers.append(self._run("admin-1", self._administer))
         if self._permission:
@@ -88,6 +103,15 @@ class Workload:
             for number in (1, 2):
                 transactor = Transactor(self._kernel, self._members, self.history, partitions, number, self._stop)
                 self._producers.append(self._run(f"transactor-{number}", transactor.run))
+
+    def _start_kafka(self) -> None:
+        """Start clients that speak Kafka's protocol, beside the others."""
+        world = World(self._kernel, self.history, self.partitions, self._bootstrap.split(","))
+        for number in (1, 2):
+            self.producers.append(f"producer-k{number}")
+            self._producers.append(self._run(self.producers[-1], produce, world, self._stop, self._told))
+            readers = consume, world, self._nothing_more_comes, self.truncations
+            self._consumers.append(self._run(f"consumer-k{number}", *readers))
 
     def _transactional(self) -> list[TopicPartition]:
         return [tp for tp in self.partitions if tp.topic in self.history.transactional]
@@ -252,7 +276,7 @@ class Workload:
             return None
         poll = Poll(
             client,
-            tuple(Read(TopicPartition(r.topic, r.partition), r.offset, _value(r)) for r in records),
+            tuple(Read(TopicPartition(r.topic, r.partition), r.offset, value_of(r)) for r in records),
             self._kernel.now_s,
             committed,
         )
@@ -400,8 +424,3 @@ def _send(producer: Producer, send: ProducerSend) -> Coroutine[Any, Any, Deliver
     if send.tombstone:
         return producer.send(tp.topic, None, send.key, tp.partition, headers=((IDENTITY, send.value),))
     return producer.send(tp.topic, send.value, send.key, tp.partition)
-
-
-def _value(record: Record) -> bytes:
-    """Return the value that identifies the record; a tombstone has it in a header."""
-    return (dict(record.headers).get(IDENTITY) if record.value is None else record.value) or b""

@@ -67,7 +67,7 @@ def test_a_step_that_makes_its_loop_wait_for_the_disk_too_long_fails_its_seed(mo
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("profile", ["storm", "disks"])
+@pytest.mark.parametrize("profile", ["storm", "disks", "kafka"])
 def test_a_seed_gives_the_same_trace_byte_for_byte_in_any_process(profile):
     def replayed(hash_seed: str) -> bytes:
         command = [sys.executable, *f"-m replog.cli sim replay --seed 7 --profile {profile} --messages".split()]

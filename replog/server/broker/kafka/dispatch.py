@@ -6,7 +6,7 @@ an answer of the nearest version; of any other, the error's code alone."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
@@ -63,18 +63,24 @@ class Dispatcher:
             self._refuse_version(call, request.key)
             return None
         handling(call.asks)
+        if handler.is_task:
+            task = asyncio.get_running_loop().create_task(self._run(handler, call), name=call.path)
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            return None
         try:
             outcome = handler.serve(self._service, call)
         except Exception as error:  # noqa: BLE001 (the boundary: every failure becomes an answer)
             fail(call, error)
             return None
-        if isinstance(outcome, Iterator):
-            return _steps(call, outcome)
-        if outcome is not None:
-            task = asyncio.get_running_loop().create_task(_run(handler, call, outcome), name=call.path)
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-        return None
+        return None if outcome is None else _steps(call, outcome)
+
+    async def _run(self, handler: Handler, call: Call) -> None:
+        try:
+            with handler.gate.place(call.asks):
+                call.answer(await handler.serve(self._service, call))
+        except Exception as error:  # noqa: BLE001 (the boundary)
+            fail(call, error)
 
     def _refuse_version(self, call: Call, key: int) -> None:
         if key == API_VERSIONS:
@@ -95,14 +101,6 @@ class Dispatcher:
             traffic.answered(call.api.name, call.begun_s)
             if code := getattr(response, "error_code", 0):
                 traffic.errors[call.api.name, ErrorCode(code)] += 1
-
-
-async def _run(handler: Handler, call: Call, outcome: Awaitable[Any]) -> None:
-    try:
-        with handler.gate.place(call.asks):
-            call.answer(await outcome)
-    except Exception as error:  # noqa: BLE001 (the boundary)
-        fail(call, error)
 
 
 def _steps(call: Call, steps: Iterator[None]) -> Iterator[None]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
 from replog.kafka.versions import APIS, Api
@@ -18,6 +19,7 @@ _APIS = f"{__package__}.apis"
 class Handler(NamedTuple):
     api: Api
     serve: Callable[[Any, Any], Any]
+    is_task: bool  # a request is handled by a task of its own
     gate: Gate
 
 
@@ -30,7 +32,8 @@ def served() -> dict[int, Api]:
 def new_handlers() -> dict[int, Handler]:
     """Return the handlers of one listener, each with the places for its calls."""
     gates = {key: Gate(f"Kafka/{api.name}", Limit(CALLS, 0)) for key, api in served().items()}
-    return {key: Handler(api, import_module(_module(api)).serve, gates[key]) for key, api in served().items()}
+    serves = {key: import_module(_module(api)).serve for key, api in served().items()}
+    return {key: Handler(APIS[key], serve, iscoroutinefunction(serve), gates[key]) for key, serve in serves.items()}
 
 
 def _module(api: Api) -> str:

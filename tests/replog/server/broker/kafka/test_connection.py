@@ -7,6 +7,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any, cast
 
 import pytest
@@ -71,7 +72,8 @@ class Served:
         self.address = ""
 
     def serve(self, key: int, handler: Callable[[KafkaService, Call], Any]) -> None:
-        self.handlers[key] = Handler(APIS[key], handler, Gate(f"Kafka/{APIS[key].name}", Limit(500, 0)))
+        gate = Gate(f"Kafka/{APIS[key].name}", Limit(500, 0))
+        self.handlers[key] = Handler(APIS[key], handler, iscoroutinefunction(handler), gate)
 
 
 @contextlib.asynccontextmanager
