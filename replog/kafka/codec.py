@@ -16,25 +16,25 @@ from replog.kafka.schema import Struct, read_schema
 from replog.kafka.versions import APIS
 from replog.log.offsets import Buffer
 
-REQUEST, RESPONSE = 0, 1
+_REQUEST, _RESPONSE = 0, 1
 
 
 def decode_request(key: int, version: int, data: memoryview) -> Any:
     """Return a message whose bytes and records are views of `data`. Raise BadFrame."""
-    return _decode(key, version, REQUEST, data)
+    return _decode(key, version, _REQUEST, data)
 
 
 def decode_response(key: int, version: int, data: memoryview) -> Any:
-    return _decode(key, version, RESPONSE, data)
+    return _decode(key, version, _RESPONSE, data)
 
 
 def encode_request(key: int, version: int, message: Any) -> list[Buffer]:
     """Return pieces; bytes and records that are not small are pieces of their own."""
-    return _encoder(key, version, REQUEST)(message)
+    return _encoder(key, version, _REQUEST)(message)
 
 
 def encode_response(key: int, version: int, message: Any) -> list[Buffer]:
-    return _encoder(key, version, RESPONSE)(message)
+    return _encoder(key, version, _RESPONSE)(message)
 
 
 def _decode(key: int, version: int, side: int, data: memoryview) -> Any:

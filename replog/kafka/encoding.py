@@ -1,149 +1,126 @@
 """Makes the function that encodes one message in one version into pieces: fixed fields at once, all structs inline."""
 
 from collections.abc import Callable
-from struct import pack
 from typing import Any
 
-from replog.kafka import primitives
-from replog.kafka.layout import FIXED, VIEWS, Source
 from replog.kafka.schema import Field, Struct
-from replog.log.formats.varint import unsigned
+from replog.kafka.source import FIXED, VIEWS, Source
 from replog.log.offsets import Buffer
+
+_BEGIN = "out = []; add = out.append; large = []"
 
 
 def compile_encoder(message: Struct, version: int) -> Callable[[Any], list[Buffer]]:
-    encoder = _Encoder(message, version)
-    source = encoder.source
+    source = _Encoder(message, version)
     with source.block("def encode(value):"):
-        source.line("out = []; add = out.append; large = []")
-        encoder.struct(message, "value")
-        encoder.flush()
-        source.line("return gather(out, large)" if source.views else "return [b''.join(out)]")
-    encoder.writers_of_tags()
+        source.line(_BEGIN)
+        source.struct(message, "value")
+        source.flush()
+        source.line("return gather(out, large)")
+    source.writers_of_tags()
     return source.compiled("encode")
 
 
-class _Encoder:
+class _Encoder(Source):
     def __init__(self, message: Struct, version: int) -> None:
-        tools = {name: getattr(primitives, name) for name in ("pieces", "put", "gather", "tags", "BYTES")}
-        self.source = Source(message, version, pack=pack, unsigned=unsigned, **tools)
-        self._version = version
-        self._run: list[tuple[str, str]] = []  # these are written next, with one layout
+        super().__init__(message, version)
         self._writers: dict[str, Field] = {}  # these fields have tags; by their functions
 
     def struct(self, struct: Struct, value: str) -> None:
-        names = [self.source.name() if self._version in field.versions else "_" for field in struct.fields]
+        names = [self.name() if self.version in field.versions else "_" for field in struct.fields]
         if names:
-            self.source.line(f"{', '.join(names)}, = {value}")
-        tagged = []
-        for field, name in zip(struct.fields, names, strict=True):
-            if name != "_" and field.tag is None:
+            self.line(f"{', '.join(names)}, = {value}")
+        given = [(field, name) for field, name in zip(struct.fields, names, strict=True) if name != "_"]
+        for field, name in given:
+            if field.tag is None:
                 self._field(field, name)
-            elif name != "_":
-                tagged.append((field, name))
-        if self.source.flexible:
-            self._tags(struct, tagged)
+        if self.flexible:
+            self._tags(struct, [(field, name) for field, name in given if field.tag is not None])
 
     def writers_of_tags(self) -> None:
-        """Write a function for each field that has a tag: its bytes' number comes before them."""
+        """Write a function for each field that has a tag: the length of its bytes comes before them."""
         while self._writers:
             name, field = self._writers.popitem()
-            with self.source.block(f"def {name}(value):"):
-                self.source.line("out = []; add = out.append; large = []")
-                self._field(field, "value")
+            with self.block(f"def {name}(value):"):
+                self.line(_BEGIN)
+                self._field(field._replace(tag=None), "value")
                 self.flush()
-                self.source.line("return b''.join(out)")
+                self.line("return b''.join(out)")
 
     def flush(self, *more: tuple[str, str]) -> None:
         """Write what writes the fields at hand, and `more`."""
-        run, self._run = [*self._run, *more], []
-        if not run:
-            return
-        values, formats = zip(*run, strict=True)
-        if formats == ("B",):
-            self.source.line(f"add(BYTES[{values[0]}])")
-        else:
-            self.source.line(f"add({self.source.layout(formats, 'pack')[0]}({', '.join(values)}))")
+        run, self.run = [*self.run, *more], []
+        if run:
+            values, formats = zip(*run, strict=True)
+            if formats == ("B",):
+                self.line(f"add(BYTES[{values[0]}])")
+            else:
+                self.line(f"add({self.layout(formats, 'pack')[0]}({', '.join(values)}))")
 
-    def _either(self, condition: str, short: tuple[str, str], long: str) -> None:
-        """Write the fields at hand, then `short` if the condition holds, or else what the line `long` adds."""
-        run = self._run
-        with self.source.block(f"if {condition}:"):
-            self.flush(short)
-        self._run = run
-        with self.source.block("else:"):
+    def _either(self, condition: str, byte: str, other: str) -> None:
+        """Write the fields at hand, then a byte if the condition holds, or else what `other` is."""
+        run = self.run
+        with self.block(f"if {condition}:"):
+            self.flush((byte, "B"))
+        self.run = run
+        with self.block("else:"):
             self.flush()
-            self.source.line(long)
+            self.line(f"add({other})")
 
-    def _length(self, count: str, kind: str) -> None:
-        """Write a length, which is -1 for null."""
-        if self.source.flexible:
-            self._either(f"{count} < 127", (f"{count} + 1", "B"), f"add(unsigned({count} + 1))")
+    def _length(self, of: str, field: Field, name: str, kind: str) -> None:
+        count, null = self.name(), -1 if self.version in field.nullable else 0
+        self.line(f"{count} = {f'{null} if {name} is None else ' if field.nullable else ''}len({of})")
+        if self.flexible:
+            self._either(f"{count} < 127", f"{count} + 1", f"unsigned({count} + 1)")
         else:
             self.flush((count, kind))
 
     def _field(self, field: Field, name: str) -> None:
-        line, count = self.source.line, self.source.name()
-        null = -1 if self._version in field.nullable else 0
         if field.many:
-            line(f"{count} = {f'{null} if {name} is None else ' if field.nullable else ''}len({name})")
-            self._length(count, "i")
+            self._length(name, field, name, "i")
             self._elements(field, name)
         elif field.kind == "string":
-            data = self.source.name()
-            line(
-                f"{data} = {f'b_ if {name} is None else ' if field.nullable else ''}{name}.encode()".replace(
-                    "b_", "b''"
-                )
-            )
-            line(f"{count} = {f'{null} if {name} is None else ' if field.nullable else ''}len({data})")
-            self._length(count, "h")
-            line(f"add({data})")
+            data = self.name()
+            self.line(f"{data} = " + f'b"" if {name} is None else ' * bool(field.nullable) + f"{name}.encode()")
+            self._length(data, field, name, "h")
+            self.line(f"add({data})")
         elif field.kind in VIEWS:
-            parts = self.source.name()
-            line(f"{parts}, {count} = pieces({name})")
-            if not null:
-                line(f"{count} = max({count}, 0)")
-            self._length(count, "i")
-            line(f"put(out, large, {parts})")
+            self.flush()
+            self.line(f"put(out, large, {name}, {self.flexible})")
         elif field.struct is None:
-            self._run.append((name, FIXED[field.kind]))
-        elif not null:
+            self.run.append((name, FIXED[field.kind]))
+        elif self.version not in field.nullable:
             self.struct(field.struct, name)
         else:
-            self._struct_or_null(field.struct, name)
-
-    def _struct_or_null(self, struct: Struct, name: str) -> None:
-        run = self._run
-        with self.source.block(f"if {name} is None:"):
-            self.flush(("-1", "b"))
-        self._run = [*run, ("1", "b")]
-        with self.source.block("else:"):
-            self.struct(struct, name)
             self.flush()
+            with self.block(f"if {name} is None:"):
+                self.flush(("-1", "b"))
+            with self.block("else:"):
+                self.flush(("1", "b"))
+                self.struct(field.struct, name)
+                self.flush()
 
     def _elements(self, field: Field, name: str) -> None:
         if field.kind == "uuid":
-            self.source.line(f"out += {name} or ()")
+            self.line(f"out += {name} or ()")
         elif field.kind in FIXED:
-            with self.source.block(f"if {name}:"):
-                self.source.line(f"add(pack(f'>{{len({name})}}{FIXED[field.kind]}', *{name}))")
+            with self.block(f"if {name}:"):
+                self.line(f"add(pack(f'>{{len({name})}}{FIXED[field.kind]}', *{name}))")
         else:
-            element = self.source.name()
-            with self.source.block(f"for {element} in {name}{' or ()' if field.nullable else ''}:"):
+            element = self.name()
+            with self.block(f"for {element} in {name} or ():"):
                 self._field(field._replace(many=False, nullable=range(0)), element)
                 self.flush()
 
     def _tags(self, struct: Struct, tagged: list[tuple[Field, str]]) -> None:
         if not tagged:
-            self._run.append(("0", "B"))
+            self.run.append(("0", "B"))
             return
-        conditions, fields = [], []
+        conditions, contents = [], []
         for field, name in tagged:
-            default = self.source.default(struct, field)
-            condition = f"not {name}" if field.many else f"({name} is {default} or {name} == {default})"
+            default = self.default(struct, field)
+            conditions.append(f"not {name}" if field.many else f"({name} is {default} or {name} == {default})")
             writer = f"write_{struct.name}_{field.name}"
-            self._writers[writer] = field._replace(tag=None)
-            conditions.append(condition)
-            fields.append(f"({field.tag}, None if {condition} else {writer}({name}))")
-        self._either(" and ".join(conditions), ("0", "B"), f"add(tags({', '.join(fields)}))")
+            self._writers[writer] = field
+            contents.append(f"({field.tag}, None if {conditions[-1]} else {writer}({name}))")
+        self._either(" and ".join(conditions), "0", f"tags({', '.join(contents)})")

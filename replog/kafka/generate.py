@@ -14,38 +14,28 @@ from typing import NamedTuple
 
 from replog.log.offsets import Buffer
 '''
-_TYPES = {"bool": "bool", "string": "str", "uuid": "bytes", "float64": "float", "bytes": "Buffer", "records": "Buffer"}
+_PIECES = "Buffer | Sequence[Buffer]"  # an answer may have records in pieces
+_TYPES = {"bool": "bool", "string": "str", "uuid": "bytes", "float64": "float", "bytes": "Buffer", "records": _PIECES}
 
 
 def types() -> str:
     """Return what `messages.pyi` should be."""
     names = sorted(api.name for api in APIS.values())
-    classes = [_class(struct) for name in names for message in read_schema(name) for struct in structs(message)]
-    return _HEAD + "".join(classes)
+    return _HEAD + "".join(_class(struct) for name in names for side in read_schema(name) for struct in structs(side))
 
 
 def _class(struct: Struct) -> str:
-    body = "".join(f"    {line}\n" for line in map(_line, struct.fields))
-    return f"\nclass {struct.name}(NamedTuple):\n{body or '    ...' + chr(10)}"
+    lines = [f"    {field.name}: {_type(field)} = ...\n" for field in struct.fields]
+    return f"\nclass {struct.name}(NamedTuple):\n" + ("".join(lines) or "    ...\n")
 
 
-def _line(field: Field) -> str:
+def _type(field: Field) -> str:
     kind = field.struct.name if field.struct else _TYPES.get(field.kind, "int")
-    if field.kind == "records":  # an answer may have them in pieces
-        kind = f"{kind} | Sequence[Buffer]"
-    if field.many:
-        kind = f"Sequence[{kind}]"
-    return f"{field.name}: {kind}{' | None' if field.nullable else ''} = ..."
-
-
-def main() -> None:
-    wanted = types()
-    if "--check" in sys.argv[1:]:
-        if not TARGET.exists() or TARGET.read_text() != wanted:
-            raise SystemExit("replog/kafka/messages.pyi differs from the schemas: run 'make generate' and commit")
-        return
-    TARGET.write_text(wanted)
+    return (f"Sequence[{kind}]" if field.many else kind) + " | None" * bool(field.nullable)
 
 
 if __name__ == "__main__":
-    main()
+    if "--check" not in sys.argv[1:]:
+        TARGET.write_text(types())
+    elif not TARGET.exists() or TARGET.read_text() != types():
+        raise SystemExit("replog/kafka/messages.pyi differs from the schemas: run 'make generate' and commit")

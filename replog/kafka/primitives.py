@@ -1,17 +1,19 @@
 """Compiled functions of the codec call these: they read and write lengths and tags, and keep bounds."""
 
 from collections.abc import Sequence
+from struct import pack, unpack_from  # noqa: F401 compiled functions call them
 from typing import Never
 
 from replog.kafka.errors import BadFrame
 from replog.log.formats.varint import unsigned
 from replog.log.offsets import Buffer
 
-MAX_MEMORY = 8 << 20  # bytes that the objects of one frame may take: at most some 100,000, in some 50 ms
-SPARE_MEMORY = 1 << 20  # a small frame may take so much, and 8 times its size
-TAG_COST = 64
-BYTES = [bytes([value]) for value in range(128)]
+MAX_MEMORY = 8 << 20  # bytes that objects of one frame may take: they are at most some 100,000
+SPARE_MEMORY = 1 << 20  # bytes that they may take, apart from 8 times the frame
+TAG_BYTES = 160
 _MAX_TEXT = (1 << 15) - 1
+BYTES = [bytes([value]) for value in range(128)]
+new = tuple.__new__
 _LARGE = 4096  # bytes that are not worth a copy
 
 
@@ -21,7 +23,7 @@ def memory(size: int) -> int:
 
 
 def uvarint(data: Buffer, at: int) -> tuple[int, int]:
-    """Read a number of 32 bits, in at most five bytes; return it and its end."""
+    """Read a number in at most five bytes; return it and its end."""
     value = 0
     for shift in range(0, 35, 7):
         byte = data[at]
@@ -36,45 +38,41 @@ def long_text(size: int, room: int) -> int:
     """Return the memory that is left after a string of more than 127 bytes."""
     if size > _MAX_TEXT + 1:
         raise BadFrame(f"a string has {size} bytes; at most {_MAX_TEXT}")
-    return room - 4 * size if room >= 4 * size else too_much("a string", size)
+    return room - 4 * size if room >= 4 * size else too_many("bytes of strings", size)
 
 
-def skip_tags(data: Buffer, at: int, room: int) -> tuple[int, int]:
-    """Return where tags that nobody knows end, and the memory that is left."""
+def read_tags(data: Buffer, at: int, room: int) -> tuple[dict[int, tuple[int, int]], int, int]:
+    """Return where the contents of tags begin and end, the end of all, and the memory that is left."""
     count, at = uvarint(data, at)
-    room -= count * TAG_COST
+    room -= count * TAG_BYTES
     if room < 0:
-        too_much("tags", count)
+        too_many("tags", count)
+    places = {}
     for _ in range(count):
-        _, at = uvarint(data, at)
+        tag, at = uvarint(data, at)
         size, at = uvarint(data, at)
+        places[tag] = at, at + size
         at += size
-    return at, room
+    return places, at, room
 
 
 def no_null(what: str) -> Never:
     raise BadFrame(f"{what} may not be null")
 
 
-def too_much(what: str, count: int) -> Never:
+def too_many(what: str, count: int) -> Never:
     raise BadFrame(f"{count} of {what}: more than the frame has, or may have")
 
 
-def pieces(value: Buffer | Sequence[Buffer] | None) -> tuple[Sequence[Buffer], int]:
-    """Return bytes in pieces, and how many they are: -1 for None."""
-    if value is None:
-        return (), -1
-    if isinstance(value, (memoryview, bytes, bytearray)):
-        return (value,), len(value)
-    return value, sum(map(len, value))
-
-
-def put(out: list[Buffer], large: list[int], parts: Sequence[Buffer]) -> None:
-    """Add bytes to `out`, and to `large` where those are that are not to be copied."""
-    for part in parts:
-        if len(part) >= _LARGE:
+def put(out: list[Buffer], large: list[int], value: Buffer | Sequence[Buffer] | None, flexible: bool) -> None:
+    """Add bytes, or pieces of them, and their length; to `large` the places of those that are not to be copied."""
+    pieces = () if value is None else (value,) if isinstance(value, (memoryview, bytes, bytearray)) else value
+    size = -1 if value is None else sum(map(len, pieces))
+    out.append(unsigned(size + 1) if flexible else pack(">i", size))
+    for piece in pieces:
+        if len(piece) >= _LARGE:
             large.append(len(out))
-        out.append(part)
+        out.append(piece)
 
 
 def gather(out: list[Buffer], large: list[int]) -> list[Buffer]:
@@ -82,16 +80,12 @@ def gather(out: list[Buffer], large: list[int]) -> list[Buffer]:
     joined: list[Buffer] = []
     start = 0
     for at in large:
-        if start < at:
-            joined.append(b"".join(out[start:at]))
-        joined.append(out[at])
+        joined += (b"".join(out[start:at]), out[at])
         start = at + 1
-    if start < len(out):
-        joined.append(b"".join(out[start:]))
-    return joined
+    return [piece for piece in (*joined, b"".join(out[start:])) if piece]
 
 
 def tags(*fields: tuple[int, bytes | None]) -> bytes:
     """Return tagged fields: those that are not None."""
-    given = [(tag, content) for tag, content in fields if content is not None]
+    given = [(tag, data) for tag, data in fields if data is not None]
     return b"".join([unsigned(len(given)), *(unsigned(tag) + unsigned(len(data)) + data for tag, data in given)])

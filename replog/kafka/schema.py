@@ -1,5 +1,6 @@
 """The schemas of Kafka's messages, read from our notation of them, which tests/interop/kafka_schemas.py describes."""
 
+from ast import literal_eval
 from collections.abc import Iterator
 from functools import cache
 from keyword import iskeyword
@@ -7,10 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 SCHEMAS = Path(__file__).with_name("schemas")
-NO_UUID = bytes(16)
-_EVER = range(1 << 15)
-_NEVER = range(0)
-_METHODS = ("index", "count")  # a NamedTuple has these already
+_NEVER, _EVER = range(0), range(1 << 15)
+_TAKEN = ("index", "count")  # methods of a NamedTuple have these names
+_ZERO = {"bool": False, "string": "", "bytes": b"", "records": b"", "uuid": bytes(16), "float64": 0.0, "struct": None}
 
 
 class Field(NamedTuple):
@@ -35,11 +35,10 @@ class Struct(NamedTuple):
 
 
 @cache
-def read_schema(name: str) -> tuple[Struct, Struct]:
+def read_schema(api: str) -> tuple[Struct, Struct]:
     """Return the request and the response of an API. Raise OSError if there are none."""
-    lines = [line for line in (SCHEMAS / f"{name}.txt").read_text().splitlines() if line]
-    at = [number for number, line in enumerate(lines) if not line.startswith(" ")]
-    request, response = (_message(lines[start:end]) for start, end in zip(at, [*at[1:], len(lines)], strict=True))
+    lines = (SCHEMAS / f"{api}.txt").read_text().splitlines()
+    request, response = (_message(head.split(), below) for head, below in _groups(lines))
     return request, response
 
 
@@ -51,67 +50,51 @@ def structs(of: Struct) -> Iterator[Struct]:
     yield of
 
 
-def singular(name: str) -> str:
-    if name.endswith("ies"):
-        return name[:-3] + "y"
-    return name.removesuffix("s")
+def _groups(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each line that is indented as the first one is, with the lines below it."""
+    indent = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
+    starts = [number for number, line in enumerate(lines) if line[indent] != " "]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield lines[start], lines[start + 1 : end]
 
 
-def _message(lines: list[str]) -> Struct:
-    words = lines[0].split()
+def _message(words: list[str], lines: list[str]) -> Struct:
+    name, _, _, flexible = words
     names: set[str] = set()
-    flexible = _versions(words[words.index("flexible") + 1])
-    return Struct(words[0], flexible, _fields(lines[1:], words[0], "", flexible, names))
+
+    def fields(lines: list[str], parent: str) -> tuple[Field, ...]:
+        return tuple(field(head.split(), below, parent) for head, below in _groups(lines))
+
+    def field(words: list[str], lines: list[str], parent: str) -> Field:
+        title, kind = words[0], words[1].removeprefix("[]")
+        after = dict(zip(words, [*words[1:], ""], strict=True))
+        many, tag, struct = kind != words[1], after.get("tag"), None
+        nullable = _versions(after["null"]) if "null" in after else _NEVER
+        default = None if nullable else () if many else _ZERO.get(kind, 0)
+        if kind == "struct":
+            own = "".join(word.capitalize() for word in _singular(title).split("_"))
+            own = parent + own if own in names else own
+            names.add(own)
+            struct = Struct(name + own, _versions(flexible), fields(lines, own))
+        return Field(
+            name=title + "_" if title in _TAKEN or iskeyword(title) else title,
+            kind=kind,
+            many=many,
+            versions=_versions(words[2]) if words[2:] and words[2][0].isdigit() else _EVER,
+            nullable=nullable,
+            tag=None if tag is None else int(tag),
+            default=literal_eval(after["="]) if "=" in after else default,
+            struct=struct,
+        )
+
+    return Struct(name, _versions(flexible), fields(lines, ""))
 
 
-def _fields(lines: list[str], message: str, parent: str, flexible: range, names: set[str]) -> tuple[Field, ...]:
-    fields: list[Field] = []
-    depth = len(lines[0]) - len(lines[0].lstrip()) if lines else 0
-    at = [number for number, line in enumerate(lines) if not line.startswith(" " * (depth + 1))]
-    for start, end in zip(at, [*at[1:], len(lines)], strict=True):
-        fields.append(_field(lines[start].split(), lines[start + 1 : end], message, parent, flexible, names))
-    return tuple(fields)
-
-
-def _field(words: list[str], below: list[str], message: str, parent: str, flexible: range, names: set[str]) -> Field:
-    name, kind = words[0], words[1].removeprefix("[]")
-    many = words[1] != kind
-    versions = _versions(words[2]) if len(words) > 2 and words[2][0].isdigit() else _EVER
-    nullable = _versions(words[words.index("null") + 1]) if "null" in words else _NEVER
-    tag = int(words[words.index("tag") + 1]) if "tag" in words else None
-    text = words[words.index("=") + 1] if "=" in words else None
-    struct = None
-    if kind == "struct":
-        own = "".join(word.capitalize() for word in singular(name).split("_"))
-        own = parent + own if message + own in names else own
-        names.add(message + own)
-        struct = Struct(message + own, flexible, _fields(below, message, own, flexible, names))
-    if name in _METHODS or iskeyword(name):
-        name += "_"
-    default = None if nullable else () if many else _default(kind, text)
-    return Field(name, kind, many, versions, nullable, tag, default, struct)
-
-
-def _default(kind: str, text: str | None) -> object:
-    match kind:
-        case "bool":
-            return text == "true"
-        case "string":
-            return text or ""
-        case "bytes" | "records":
-            return b""
-        case "uuid":
-            return NO_UUID
-        case "float64":
-            return 0.0
-        case "struct":
-            return None  # codec.py puts the struct with its own defaults
-    return int(text or 0)
+def _singular(name: str) -> str:
+    return name[:-3] + "y" if name.endswith("ies") else name.removesuffix("s")
 
 
 def _versions(text: str) -> range:
-    """Parse `none`, `3`, `3+` or `3-7`."""
-    if text == "none":
-        return _NEVER
+    """Parse `3`, `3+` or `3-7`."""
     first, _, last = text.rstrip("+").partition("-")
     return range(int(first), _EVER.stop if text.endswith("+") else int(last or first) + 1)

@@ -2,6 +2,7 @@
 
 import zipfile
 
+from replog.kafka.versions import APIS
 from tests.docs.tree import ROOT
 from tests.spark_jobs.standalone import build_wheel
 
@@ -19,3 +20,4 @@ def test_no_generic_name_is_installed_and_the_contracts_are(tmp_path):
     }
     assert contracts < files, "for clients in other languages"
     assert len(contracts) > 8
+    assert {f"replog/kafka/schemas/{api.name}.txt" for api in APIS.values()} < files, "or no message could be made"

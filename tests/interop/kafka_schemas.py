@@ -65,7 +65,7 @@ def _field(field: Mapping[str, Any], shared: Mapping[str, Any], indent: str) -> 
         words += ["tag", str(field["tag"])]
     assert "flexibleVersions" not in field
     if default not in _ZERO:
-        words += ["=", str(int(default, 0)) if default not in ("true", "false") else default]
+        words += ["=", default.title() if default in ("true", "false") else str(int(default, 0))]
     yield indent + " ".join(words)
     for each in fields or ():
         yield from _field(each, shared, indent + "  ")

@@ -1,11 +1,11 @@
-"""Kafka's types have layouts, and `Source` collects lines of Python that read or write them."""
+"""The codec's functions are written by programs, which collect lines of Python here."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from struct import Struct as Layout
 from typing import Any
 
-from replog.kafka import messages
+from replog.kafka import messages, primitives
 from replog.kafka.schema import Field, Struct
 
 FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I", "int64": "q"}
@@ -14,17 +14,17 @@ VIEWS = ("bytes", "records")
 
 
 class Source:
-    """Lines of one function, names of its variables, and the objects that it uses."""
+    """Lines of functions for one message in one version, and the objects that they use, all of `primitives` too."""
 
-    def __init__(self, message: Struct, version: int, **objects: Any) -> None:
+    def __init__(self, message: Struct, version: int) -> None:
         self.message = message
         self.version = version
         self.flexible = version in message.flexible
-        self.views = _has_views(message)
+        self.run: list[tuple[str, str]] = []  # variables or values that come next, to be read or written at once
         self._lines: list[str] = []
         self._indent = ""
         self._names = 0
-        self._objects = objects
+        self._objects: dict[str, Any] = dict(vars(primitives))
 
     def line(self, text: str) -> None:
         self._lines.append(f"{self._indent}{text}\n")
@@ -53,17 +53,12 @@ class Source:
     def default(self, struct: Struct, field: Field) -> str:
         return self.use(f"{struct.name}_{field.name}", getattr(getattr(messages, struct.name)(), field.name))
 
-    def layout(self, formats: Sequence[str], method: str) -> tuple[str, int]:
+    def layout(self, formats: tuple[str, ...], method: str) -> tuple[str, int]:
         """Return the name of a layout's `pack` or `unpack_from`, and its size."""
         layout = Layout(">" + "".join(formats))
         return self.use(f"{method}_{''.join(formats).replace('?', 'o')}", getattr(layout, method)), layout.size
 
     def compiled(self, function: str) -> Callable[..., Any]:
-        title = f"<{function} {self.message.name} {self.version}>"  # tracebacks and profiles show this
-        exec(compile("".join(self._lines), title, "exec"), self._objects)
-        made: Callable[..., Any] = self._objects[function]
-        return made
-
-
-def _has_views(struct: Struct) -> bool:
-    return any(field.kind in VIEWS or (field.struct and _has_views(field.struct)) for field in struct.fields)
+        code = compile("".join(self._lines), f"<{function} {self.message.name} {self.version}>", "exec")
+        exec(code, self._objects)
+        return self._objects[function]  # type: ignore[no-any-return]
