@@ -1,6 +1,7 @@
 """What the judges of Kafka's clients share."""
 
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,9 +12,21 @@ from tests.foreign.tools import NoTool
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup() -> Generator[None, object, object]:
+    with _skipping():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    with _skipping():
+        return (yield)
+
+
+@contextmanager
+def _skipping() -> Iterator[None]:
     """A tool that cannot be had skips the tests that need it."""
     try:
-        return (yield)
+        yield
     except NoTool as reason:
         pytest.skip(str(reason))
 

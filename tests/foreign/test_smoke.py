@@ -9,7 +9,7 @@ from aiokafka.errors import TopicAlreadyExistsError
 
 from tests.foreign.clients import CODECS, READERS, WRITERS, Row, Sent, confluent_kafka, kcat
 
-pytestmark = pytest.mark.foreign
+pytestmark = pytest.mark.processes
 
 PARTITIONS = 3
 CLUSTER = {"partitions": PARTITIONS}
