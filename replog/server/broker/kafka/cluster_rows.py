@@ -11,6 +11,7 @@ from replog.topic import validate_topic_name
 
 LISTENER_NOT_FOUND = 72  # Kafka's code
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})  # Kafka's own: no client makes them
+CLUSTER_METADATA = "__cluster_metadata"  # nor that of its controllers
 
 
 class Endpoint(NamedTuple):

@@ -13,7 +13,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.authorizer import Permits, everything
 from replog.server.broker.kafka.admin_rows import check, check_count, told_in
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.cluster_rows import INTERNAL_TOPICS, why_unknown
+from replog.server.broker.kafka.cluster_rows import CLUSTER_METADATA, INTERNAL_TOPICS, why_unknown
 from replog.server.broker.kafka.forwarding import ask_controller, deadline, in_lots, until_all_know
 from replog.server.broker.kafka.service import KafkaService
 
@@ -78,7 +78,10 @@ async def make_unknown(service: KafkaService, call: Call, names: Sequence[str]) 
     async def make(name: str) -> int:
         if not permits(name):
             errors[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif name not in INTERNAL_TOPICS and why_unknown(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        elif (
+            name not in (*INTERNAL_TOPICS, CLUSTER_METADATA)
+            and why_unknown(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        ):
             try:
                 created = await create(service, pb.CreateTopicRequest(topic=name), until_s)
             except ReplogError as error:

@@ -20,14 +20,13 @@ from replog.topic import TopicPartition
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
 _SINCE = {LATEST_TIMESTAMP: 0, EARLIEST_TIMESTAMP: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _SINCE[EARLIEST_PENDING_UPLOAD] = 11
-FIRST_WITH_TIMEOUT, FIRST_NOT_AVAILABLE = 10, 5
+FIRST_NOT_AVAILABLE = 5
 
 
 async def serve(service: KafkaService, call: Call) -> messages.ListOffsetsResponse:
     message, version, permits = call.message, call.version, call.permits(Operation.DESCRIBE)
     isolation = isolation_of(message.isolation_level)
-    patience_s = min(LOOK_UP_S, max(0, message.timeout_ms) / 1000) if version >= FIRST_WITH_TIMEOUT else LOOK_UP_S
-    deadline_s = asyncio.get_running_loop().time() + patience_s
+    deadline_s = asyncio.get_running_loop().time() + LOOK_UP_S  # `timeout_ms` is for what is kept in tiers
     named = Counter(
         TopicPartition(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions
     )

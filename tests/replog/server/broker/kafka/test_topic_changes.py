@@ -77,6 +77,7 @@ REFUSED = [
     (topic(""), "INVALID_TOPIC_EXCEPTION", "is empty"),
     (topic("x" * 250), "INVALID_TOPIC_EXCEPTION", "more than 249"),
     (topic("__consumer_offsets"), "INVALID_TOPIC_EXCEPTION", "is internal"),
+    (topic("__cluster_metadata"), "INVALID_REQUEST", "is internal"),
     (topic("there"), "TOPIC_ALREADY_EXISTS", "there exists"),
     (topic("is_there"), "INVALID_TOPIC_EXCEPTION", "collides with existing topics: is.there"),
     (topic("n", 0), "INVALID_PARTITIONS", "0 partitions"),
