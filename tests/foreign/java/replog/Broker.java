@@ -66,7 +66,7 @@ final class Broker implements Answer<Object> {
             case "getLeaderAndIsr": return topic((String) given[0]).flatMap(topic -> leaderAndIsr(topic, (int) given[1]));
             default: break;
         }
-        throw new TestAbortedException("needs a KafkaBroker object: " + call.getMethod());
+        throw new TestAbortedException("needs a KafkaBroker object: " + call.getMethod().getName());
     }
 
     /** At the end of a test in Scala each broker is told to stop; its cluster may serve another test. */

@@ -43,7 +43,7 @@ public final class Controllers implements Answer<Object> {
                 ids().forEach((name, id) -> all.put(name, ResultOrError.of(id)));
                 return CompletableFuture.completedFuture(all);
             default:
-                throw new TestAbortedException("needs a ControllerServer object: " + call.getMethod());
+                throw new TestAbortedException("needs a ControllerServer object: " + call.getMethod().getName());
         }
     }
 
