@@ -18,6 +18,7 @@ from replog.server.broker.clients.quotas import PRODUCED
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.leaders import MOVED, Leaders
 from replog.server.broker.kafka.service import KafkaService
+from replog.server.work import SLICE
 from replog.topic import TopicPartition
 
 BY_ID = 13
@@ -56,6 +57,8 @@ def serve(service: KafkaService, call: Call) -> Iterator[None]:
             else:
                 batches.append((tp, records))
             count, size = count + 1, size + len(records or b"")
+            if not count % SLICE:
+                yield
     if count > MAX_PARTITIONS_PER_REQUEST:
         raise ErrorCode.INVALID_REQUEST.error(f"{count} batches in one request; at most {MAX_PARTITIONS_PER_REQUEST}")
     call.message = None  # otherwise its records stay in memory until the answer
@@ -64,7 +67,7 @@ def serve(service: KafkaService, call: Call) -> Iterator[None]:
     produce = Produce(
         service.manager, message.acks, message.timeout_ms, partial(_answer, service, call, topics, refused)
     )
-    return produce.append_records(batches, call.permits(Operation.WRITE))
+    yield from produce.append_records(batches, call.permits(Operation.WRITE))
 
 
 def _unknown_id(topic_id: bytes) -> ReplogError:

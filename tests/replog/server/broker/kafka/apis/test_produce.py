@@ -107,6 +107,17 @@ async def test_produces_are_appended_in_the_order_in_which_they_were_sent(cluste
     assert [rows["t", 0].base_offset for rows in answers] == [*range(200)]
 
 
+async def test_a_produce_of_many_partitions_is_taken_in_slices_and_in_its_turn(cluster):
+    await cluster.begin(1)
+    async with connected(cluster.brokers[1].address) as client:
+        client.send(produce({"missing": dict.fromkeys(range(300), GOOD), "t": {0: GOOD}}), 9)
+        client.send(produce(GOOD), 9)
+        rows = rows_of(await client.receive())
+        assert {rows["missing", number].error_code for number in range(300)} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert rows["t", 0].base_offset == 0
+        assert rows_of(await client.receive())["t", 0].base_offset == 1
+
+
 async def test_who_asks_the_wrong_broker_is_told_the_leader_and_where_it_is(cluster):
     await cluster.begin(2)
     leader = cluster.leader(TP)
