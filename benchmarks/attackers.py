@@ -9,6 +9,7 @@ ordered, answers once it is under way, and ends it when stdin ends.
 import asyncio
 import contextlib
 import os
+import ssl
 import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -27,10 +28,12 @@ from replog.client import Admin, Producer
 from replog.client.records import encode_batch
 from replog.config.listeners import parse_address
 from replog.errors import DENIALS, ReplogError
+from replog.kafka.frames import API_VERSIONS
 from replog.rpc.codec import WithRecords
 from replog.rpc.grpcio.channel import CHANNEL_OPTIONS, ENDED_EARLY, GrpcChannel
 from replog.rpc.limits import LIMITS, MAX_REQUEST_BYTES, MAX_STREAMS, MAX_UNREAD_BYTES, MIB
 from replog.rpc.methods import Controller, Inspection, Log, Method, Replica
+from replog.rpc.tls import Tls
 from replog.rpc.transport import Stream
 from replog.rpc.transports import client_tls
 from replog.rpc.v1 import inspection_pb2, log_pb2
@@ -304,6 +307,31 @@ async def silent_connections(address: str, connections: int) -> AsyncIterator[No
 
 
 @contextlib.asynccontextmanager
+async def kafka_connections(address: str, connections: int) -> AsyncIterator[None]:
+    """Open connections of Kafka's clients: some ask and read nothing, others send a frame that never ends."""
+    host, port = parse_address(address)
+    question = struct.pack(">ihhih", 10, API_VERSIONS, 0, 0, -1)
+    endless = struct.pack(">ihh", MAX_REQUEST_BYTES, 0, 9) + bytes(MIB)
+    async with contextlib.AsyncExitStack() as stack:
+        for number in range(connections):
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection(host, port, limit=1, ssl=_kafka_tls(client_tls()))
+                stack.callback(writer.transport.abort)
+                writer.write(question * 10_000 if number % 2 else endless)
+        yield
+
+
+def _kafka_tls(tls: Tls | None) -> ssl.SSLContext | None:
+    """Return the TLS of a client that offers no HTTP/2."""
+    if tls is None:
+        return None
+    context = ssl.create_default_context(cadata=tls.material.roots.decode())
+    if tls.files.keystore is not None:
+        context.load_cert_chain(tls.files.keystore)
+    return context
+
+
+@contextlib.asynccontextmanager
 async def _connected(address: str) -> AsyncIterator[GrpcChannel]:
     channel = GrpcChannel(address, client_tls())
     try:
@@ -334,6 +362,7 @@ ATTACKS = {
     "decided": Attack("… of the controller", empty_partitions(CONTROLLERS), 8 * MIB, SLACK, CONTROLLER),
     "connections": Attack("connections made and left", again(connect_and_leave), AT_ONCE, SLACK),
     "silent": Attack("10,000 connections that say nothing", silent_connections, 10_000, SLACK),
+    "kafka": Attack("1,000 Kafka clients that read nothing, or never end", kafka_connections, 1000, UNFINISHED_BUDGET),
     "idle": Attack("10,000 idle streams at the controller", idle_streams, 10_000, SLACK, CONTROLLER),
 }
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from replog.common.buffers import unwritten
 from replog.kafka.codec import decode_request, decode_response, encode_request, encode_response
 from replog.kafka.errors import BadFrame
+from replog.kafka.primitives import memory, skip_tags
 from replog.kafka.schema import read_schema
 from replog.kafka.versions import APIS
 from replog.log.offsets import Buffer
@@ -33,8 +34,8 @@ LARGE = 64 << 10  # a frame that lacks so much is read into its place
 API_VERSIONS = 18
 MOST_UNSENT = 1 << 20  # bytes of answers that wait; beyond, requests wait, too
 _BEGIN = 6  # bytes that say what a frame may have: its size and its API
+_NOWHERE = memoryview(b"")
 _HEADER, _ANSWER = Struct(">hhih"), Struct(">ii")
-_MAX_TAGS = 100
 
 
 class Request(NamedTuple):
@@ -53,17 +54,32 @@ class Frames:
     def __init__(self, most: Callable[[int], int]) -> None:
         """`most` returns how many bytes a frame may have that begins with these two."""
         self.failure = ""  # the reason why no more is taken
-        self.waiting = deque[memoryview]()  # whole frames, without their size
+        self._waiting = list[memoryview]()  # whole frames, without their size; an empty deque would take 600 bytes
+        self._taken = 0  # so many of them are taken
         self._most = most
         self._begun = b""  # the first bytes of a frame, fewer than _BEGIN
         self._size = 0  # the frame in hand has so many bytes; 0: there is none
-        self._room = memoryview(b"")
+        self._room = _NOWHERE
         self._arrived = 0
 
     @property
+    def waits(self) -> bool:
+        """True if there is a whole frame."""
+        return bool(self._waiting)
+
     def held(self) -> int:
-        """The bytes of memory of frames that are incomplete, or wait."""
-        return len(self._room) + sum(map(len, self.waiting))
+        """Return the bytes of memory of frames that are incomplete, or wait."""
+        return len(self._room) + sum(map(len, self._waiting))
+
+    def _take(self) -> memoryview:
+        frame, self._waiting[self._taken] = self._waiting[self._taken], _NOWHERE
+        self._taken += 1
+        if self._taken == len(self._waiting):
+            self._drop_waiting()
+        return frame
+
+    def _drop_waiting(self) -> None:
+        self._waiting, self._taken = [], 0
 
     def place(self) -> memoryview | None:
         """Return the place for the next bytes, if a large frame is in hand."""
@@ -101,7 +117,7 @@ class Frames:
         if not 4 <= size <= most:
             self.failure = f"a frame that begins with {bytes(rest[:_BEGIN])!r} says {size} bytes; 4 to {most} may come"
         elif len(rest) >= 4 + size:
-            self.waiting.append(memoryview(bytes(rest[4 : 4 + size])))
+            self._waiting.append(memoryview(bytes(rest[4 : 4 + size])))
             return rest[4 + size :]
         else:
             self._size = size
@@ -116,8 +132,8 @@ class Frames:
 
     def _end_frame(self) -> None:
         if self._arrived == self._size:
-            self.waiting.append(self._room)
-            self._room, self._size, self._arrived = memoryview(b""), 0, 0
+            self._waiting.append(self._room)
+            self._room, self._size, self._arrived = _NOWHERE, 0, 0
 
 
 class _Answer:
@@ -138,7 +154,7 @@ class ServerFrames(Frames):
         super().__init__(most)
         self._serves = serves
         self.gone: list[Callable[[], None]] = []  # a shell calls those of answers that have left, and clears the list
-        self._answers = deque[_Answer]()  # requests under way have one each, in their order
+        self._answers: dict[int, _Answer] = {}  # requests under way have one each, by their numbers
         self._first = 0  # the number of the first of them
         self._unsent = 0
 
@@ -150,52 +166,54 @@ class ServerFrames(Frames):
     @property
     def next_key(self) -> int:
         """The API of the first request that waits."""
-        return int.from_bytes(self.waiting[0][:2], "big")
+        return int.from_bytes(self._waiting[self._taken][:2], "big")
 
     def next(self) -> Request | None:
         """Return the next request; None if there is none, if too much is under way, or when it is a `failure`."""
-        if not self.waiting or len(self._answers) >= MAX_UNDER_WAY or self._unsent > MOST_UNSENT:
+        if not self._waiting or len(self._answers) >= MAX_UNDER_WAY or self._unsent > MOST_UNSENT:
             return None
-        frame = self.waiting.popleft()
+        frame = self._take()
         key = version = -1
         try:
             if len(frame) < _HEADER.size:
                 raise BadFrame(f"{len(frame)} bytes are no header")
             key, version, correlation_id, length = _HEADER.unpack_from(frame)
-            client_id, body = _client_id(frame, length)
+            end = _HEADER.size + max(0, length)
+            if end > len(frame) or length < -1:
+                raise BadFrame(f"{len(frame)} bytes are no header with a client id of {length}")
+            client_id = str(frame[_HEADER.size : end], errors="replace")[:CLIENT_ID]
             message = None
             if self._serves(key, version):
-                message = decode_request(key, version, _without_tags(body) if is_flexible(key, version) else body)
+                message = decode_request(key, version, _body(frame, end, is_flexible(key, version)))
         except BadFrame as error:
             self.failure = f"a request of API {key}, version {version}, is wrong: {error}"
-            self.waiting.clear()
+            self._drop_waiting()
             return None
-        self._answers.append(_Answer(correlation_id))
-        number = self._first + len(self._answers) - 1
+        number = self._first + len(self._answers)
+        self._answers[number] = _Answer(correlation_id)
         return Request(number, key, version, correlation_id, client_id, message, len(frame))
 
     def answer(self, number: int, pieces: Sequence[Buffer] | None, gone: Callable[[], None] | None = None) -> bool:
         """Answer a request, once: with a body and its header's tags; None: not at all. `gone` is for the list of this
         name. Return True if there is something to send now."""
-        answer = self._answers[number - self._first]
+        answer = self._answers[number]
         answer.ready, answer.gone = True, gone
         if pieces is not None:
             size = 4 + sum(map(len, pieces))
             answer.pieces.append(_ANSWER.pack(size, answer.correlation_id))
             answer.pieces.extend(pieces)
             self._unsent += 4 + size
-        return answer is self._answers[0]
+        return number == self._first
 
     @property
     def has_to_send(self) -> bool:
-        return bool(self._answers) and self._answers[0].ready
+        return bool(self._answers) and self._answers[self._first].ready
 
     def to_send(self, size: int) -> list[Buffer]:
         """Return the next pieces to write, of `size` bytes at most."""
         pieces = list[Buffer]()
         while size and self.has_to_send:
-            answer = self._answers[0]
-            left = answer.pieces
+            left = self._answers[self._first].pieces
             while left and size:
                 piece = left.popleft()
                 if len(piece) > size:
@@ -210,8 +228,10 @@ class ServerFrames(Frames):
         return pieces
 
     def _forget_first(self) -> None:
-        answer = self._answers.popleft()
+        answer = self._answers.pop(self._first)
         self._first += 1
+        if not self._answers:
+            self._answers = {}  # the old one keeps the memory of all that it had
         if answer.gone is not None:
             self.gone.append(answer.gone)
 
@@ -219,8 +239,8 @@ class ServerFrames(Frames):
         """Nothing leaves any more: `gone` gets those of all answers."""
         while self._answers:
             self._forget_first()
-        self.waiting.clear()
-        self._room, self._size, self._arrived = memoryview(b""), 0, 0
+        self._drop_waiting()
+        self._room, self._size, self._arrived = _NOWHERE, 0, 0
 
 
 class ClientFrames(Frames):
@@ -244,15 +264,14 @@ class ClientFrames(Frames):
         """Yield the answers that have arrived, each with the number of its request, which counts from 0.
 
         Raises BadFrame for one that does not parse, or that nobody asked for."""
-        while self.waiting:
-            frame = self.waiting.popleft()
+        while self._waiting:
+            frame = self._take()
             number = self._next - len(self._asked)
             if not self._asked or int.from_bytes(frame[:4], "big") != number:
                 raise BadFrame(f"an answer to request {bytes(frame[:4]).hex()} came; {number} is next")
             key, version = self._asked.popleft()
             has_tags = is_flexible(key, version) and key != API_VERSIONS
-            body = frame[4:]
-            yield number, decode_response(key, version, _without_tags(body) if has_tags else body)
+            yield number, decode_response(key, version, _body(frame, 4, has_tags))
 
 
 def answer_body(key: int, version: int, response: Any) -> list[Buffer]:
@@ -267,33 +286,9 @@ def is_flexible(key: int, version: int) -> bool:
     return version in read_schema(APIS[key].name)[0].flexible
 
 
-def _client_id(frame: memoryview, length: int) -> tuple[str, memoryview]:
-    end = _HEADER.size + max(0, length)
-    if end > len(frame) or length < -1:
-        raise BadFrame(f"{len(frame)} bytes are no header with a client id of {length}")
-    return str(frame[_HEADER.size : end], errors="replace")[:CLIENT_ID], frame[end:]
-
-
-def _without_tags(body: memoryview) -> memoryview:
+def _body(frame: memoryview, at: int, has_tags: bool) -> memoryview:
     """Return what is behind the tags of a header; nobody has given any a meaning."""
-    count, at = _length(body, 0)
-    if count > _MAX_TAGS:
-        raise BadFrame(f"a header has {count} tags; at most {_MAX_TAGS}")
-    for _ in range(count):
-        _, at = _length(body, at)
-        size, at = _length(body, at)
-        at += size
-    return body[at:]
-
-
-def _length(data: memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if at >= len(data):
-            break
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise BadFrame("the tags of a header do not end")
+    try:
+        return frame[skip_tags(frame, at, memory(len(frame)))[0] if has_tags else at :]
+    except IndexError:
+        raise BadFrame("the tags of its header do not end") from None

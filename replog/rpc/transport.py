@@ -115,9 +115,13 @@ class TalkWire(Protocol):
 class Talk(Protocol):
     """Another protocol than gRPC on one connection of a server: bytes in, bytes out, without a socket."""
 
-    place: Callable[[], memoryview | None]  # returns the place for the next bytes, if they have one of their own
-    to_send: Callable[[int], list[Buffer]]  # returns the next pieces to write, about so many bytes of them
     since_ms: int  # when it last held nothing, by the clock of `received`
+
+    def place(self) -> memoryview | None:
+        """Return the place for the next bytes, if they have one of their own."""
+
+    def to_send(self, size: int) -> list[Buffer]:
+        """Return the next pieces to write, about so many bytes of them."""
 
     def received(self, data: memoryview, now_ms: int) -> None:
         """Handle `data`, and keep no reference to it. `now_ms` is any clock that does not go back."""

@@ -28,6 +28,7 @@ from replog.controller.registration import placeable
 from replog.errors import ReplogError
 from replog.kafka.codec import decode_request, decode_response, encode_request, encode_response
 from replog.kafka.errors import BadFrame
+from replog.kafka.frames import ClientFrames, ServerFrames
 from replog.kafka.versions import APIS, Api
 from replog.log.compaction.rewriting import CleanedTransactions, Compaction, Fates, OffsetMap
 from replog.log.directories.identity import (
@@ -384,6 +385,37 @@ def kafka_seeds(api: Api) -> Callable[[], Sequence[bytes]]:
     return made
 
 
+def kafka_frames(data: bytes) -> None:
+    """Whatever comes, in any pieces, is a request or the end of the connection, and takes little room."""
+    halves = [ServerFrames(lambda key, version: version in versions(key), lambda key: 100_000) for _ in range(2)]
+    requests = [list[object](), list[object]()]
+    for frames, seen, cut in zip(halves, requests, (len(data), len(data) // 2), strict=True):
+        for part in (data[:cut], data[cut:]):
+            frames.receive(part)
+            assert frames.held() <= 8 * len(data) + 1024
+            while (request := frames.next()) is not None:
+                seen.append(request._replace(message=request.message is None))  # a NaN is not equal to itself
+                frames.answer(request.number, [b"answer"])
+                frames.to_send(1 << 20)
+    assert requests[0] == requests[1]
+    assert bool(halves[0].failure) == bool(halves[1].failure)
+
+
+def versions(key: int) -> range:
+    return range(APIS[key].oldest, APIS[key].newest + 1) if key in APIS else range(0)
+
+
+def kafka_frame_seeds() -> list[bytes]:
+    client, chance = ClientFrames("client", 1 << 20), Random(1)
+    asked = [
+        (api.key, version, message(api, version, REQUEST, chance, most=2))
+        for api in APIS.values()
+        for version in (api.oldest, api.newest)
+    ]
+    frames = [b"".join(client.ask(*each)) for each in asked]
+    return [b"".join(frames[at : at + 4]) for at in range(0, len(frames), 4)]
+
+
 LOG = segment_file_name(BASE, ".log")
 INDEX, TIMES, DIGESTS = (segment_file_name(BASE, suffix) for suffix in (".index", ".timeindex", ".digest"))
 TRANSACTIONS = segment_file_name(BASE, ".txnindex")
@@ -478,6 +510,7 @@ TARGETS: dict[str, Target] = {
     ),
     "HTTP/2 of a server": Target(http2("client"), http2_seeds(b"", [(b":status", b"200"), (b"grpc-status", b"0")])),
     **{f"Kafka's {api.name}": Target(kafka(api), kafka_seeds(api)) for api in APIS.values()},
+    "Kafka's frames": Target(kafka_frames, kafka_frame_seeds),
     "dump of a log": Target(dump(LOG), batches),
     "dump of an offset index": Target(dump(INDEX), INDEX_SEEDS),
     "dump of a time index": Target(dump(TIMES), TIME_SEEDS),

@@ -28,26 +28,29 @@ LATE_S = 1.0  # a look that is so late says that this process was held up, not t
 
 
 class SocketShell(asyncio.BufferedProtocol):
+    # Defaults of the class: an object of more than 29 fields takes 1 KiB more.
+    lost = False  # never reset
+    why = CLOSED
+    _tls_layer: TlsLayer | None = None  # only with TLS
+    _sealed = False  # nothing may be sent before its handshake
+    _landing = False  # the next read goes to a place of its own
+    _full = False  # the socket takes no more
+    _asked: float | None = None  # an answer to a ping is due since then
+    _closed: asyncio.Event | None = None  # somebody waits for the end
+    _is_closed = False
+
     def __init__(self, peer: str, silence_s: float, reads: Reads) -> None:
         """`peer` names the other side. After `silence_s` it is asked if it lives."""
         self.peer = peer
-        self.lost = False  # never reset
-        self.why = CLOSED
         self._silence_s = silence_s
         self._reads = reads
-        self._tls_layer: TlsLayer | None = None  # only with TLS
-        self._sealed = False  # nothing may be sent before its handshake
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
         self._descriptor = -1
-        self._landing = False  # the next read goes to a place of its own
-        self._full = False  # the socket takes no more
         self._wrote = -1  # the count of reads at the last write
         self._will_write = False  # a write is due at the end of this turn
         self._received_at = self._look_due = self._loop.time()
         self._read_s = 0.0
-        self._closed: asyncio.Future[None] = self._loop.create_future()
-        self._asked: float | None = None  # an answer to a ping is due since then
         self._look: asyncio.TimerHandle | None = None
 
     def __str__(self) -> str:
@@ -148,8 +151,9 @@ class SocketShell(asyncio.BufferedProtocol):
         self._end(str(exc) if exc is not None else self.why)
         if self._look is not None:
             self._look.cancel()
-        if not self._closed.done():
-            self._closed.set_result(None)
+        self._is_closed = True
+        if self._closed is not None:
+            self._closed.set()
         del self._reads  # an error's traceback that knows this connection would keep a quarter of a MiB
 
     def pause_reading(self) -> None:
@@ -278,7 +282,9 @@ class SocketShell(asyncio.BufferedProtocol):
 
     async def closed(self) -> None:
         """Wait after `close` until the socket is closed."""
-        await asyncio.wait((self._closed,))
+        if not self._is_closed:
+            self._closed = self._closed or asyncio.Event()
+            await self._closed.wait()
 
     def abort(self) -> None:
         self._transport.abort()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from replog.kafka.frames import ServerFrames
-from replog.log.offsets import Buffer
 from replog.rpc.http2.shells.message_stream import STEP_S
 from replog.rpc.transport import TalkWire
 from replog.server.broker.clients.quotas import MAX_THROTTLE_MS
@@ -17,18 +16,17 @@ from replog.server.broker.kafka.dispatch import Dispatcher, encoded, most_bytes
 logger = logging.getLogger(__name__)
 
 
-class KafkaTalk:
+class KafkaTalk(ServerFrames):
     """`replog.rpc.transport.Talk`, and the `Line` of its calls."""
 
     def __init__(self, dispatcher: Dispatcher, wire: TalkWire) -> None:
+        super().__init__(dispatcher.serves, most_bytes)
         self.kept: dict[str, Kept] = {}
+        self.asks = wire.asks
         self.since_ms = 0
         self._dispatcher = dispatcher
-        self._wire, self.asks = wire, wire.asks
-        self._frames = frames = ServerFrames(dispatcher.serves, most_bytes)
-        self.place: Callable[[], memoryview | None] = frames.place
-        self.to_send: Callable[[int], list[Buffer]] = frames.to_send
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._wire = wire
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._steps: Iterator[None] | None = None  # the request in hand has these left
         self._serving = False  # `_serve` is at work
         self._scheduled = False  # `_serve` is called in the next turn of the loop
@@ -41,47 +39,46 @@ class KafkaTalk:
     # -- requests
 
     def received(self, data: memoryview, now_ms: int) -> None:
-        if not self._frames.held:
+        if not self.held():
             self.since_ms = now_ms
-        self._frames.receive(data)
+        self.receive(data)
         self._serve()
 
     def landed(self, size: int) -> None:
-        self._frames.landed(size)
+        super().landed(size)
         self._serve()
 
     def _serve(self) -> None:
         if not self._serving and not self._scheduled:
             self._serving = True
-            self._take()
+            self._handle_some()
             self._serving = False
         if self._lost:
             return
-        self._wire.read(not self._frames.waiting and self._unmuting is None)
-        if self._frames.failure and not self._frames.waiting:
-            self.hang_up(self._frames.failure)
+        self._wire.read(not self.waits and self._unmuting is None)
+        if self.failure and not self.waits:
+            self.hang_up(self.failure)
 
-    def _take(self) -> None:
+    def _handle_some(self) -> None:
         """Handle requests that have arrived, for STEP_S; others have their turn after it."""
-        now_s, frames = asyncio.get_running_loop().time, self._frames
+        now_s = asyncio.get_running_loop().time
         begun_s = now_s()
         while not self._lost and (self._steps is not None or self._may_take()):
             if self._steps is None:
-                if (request := frames.next()) is None:
+                if (request := self.next()) is None:
                     break
                 self._wire.idle_since = math.inf
                 self._steps = self._dispatcher.begin(self, request, self._tasks)
             if self._steps is not None and next(self._steps, self) is self:
                 self._steps = None
-            if self._steps is not None or (frames.waiting and now_s() - begun_s >= STEP_S):
+            if self._steps is not None or (self.waits and now_s() - begun_s >= STEP_S):
                 self._go_on()
                 break
 
     def _may_take(self) -> bool:
-        frames = self._frames
-        if not frames.waiting or self._ended or self._unmuting is not None:
+        if not self.waits or self._ended or self._unmuting is not None:
             return False
-        return self._dispatcher.is_ready(frames.next_key, self._go_on)
+        return self._dispatcher.is_ready(self.next_key, self._go_on)
 
     def _go_on(self) -> None:
         if not self._scheduled and not self._lost:
@@ -108,7 +105,7 @@ class KafkaTalk:
         self._dispatcher.ended(call, response)
         if call.throttle_ms:
             self._mute(call.throttle_ms)
-        if self._frames.answer(call.number, pieces, gone):
+        if self.answer(call.number, pieces, gone):
             self._wire.write()
 
     def _mute(self, ms: int) -> None:
@@ -124,26 +121,22 @@ class KafkaTalk:
         self._serve()
 
     def written(self) -> None:
-        frames = self._frames
-        while frames.gone:
-            frames.gone.pop()()
+        while self.gone:
+            self.gone.pop()()
         if self._lost:
             return
-        if not frames.under_way:
+        if not self.busy():
             if self._ended:
                 self._wire.drained()
             elif not math.isfinite(self._wire.idle_since):
                 self._wire.idle_since = asyncio.get_running_loop().time()
-        if frames.waiting:
+        if self.waits:
             self._go_on()
 
     # -- the end
 
     def busy(self) -> bool:
-        return self._frames.under_way > 0
-
-    def held(self) -> int:
-        return self._frames.held
+        return self.under_way > 0
 
     def tasks(self) -> list[asyncio.Task[None]]:
         return list(self._tasks)
@@ -161,7 +154,7 @@ class KafkaTalk:
             self._unmuting.cancel()
         for task in self._tasks:
             task.cancel()
-        self._frames.drop()
+        self.drop()
         kept, self.kept = self.kept, {}
         for each in kept.values():
             each.close()

@@ -52,7 +52,9 @@ class Dispatcher:
         waiting.when_room(go_on)
         return False
 
-    def begin(self, connection: Line, request: Request, tasks: "set[asyncio.Task[None]]") -> Iterator[None] | None:
+    def begin(
+        self, connection: Line, request: Request, tasks: "dict[asyncio.Task[None], None]"
+    ) -> Iterator[None] | None:
         """Handle a request. If that takes long it gives steps, which the next request has to wait for; `tasks` has
         those that run."""
         context = self._service.context
@@ -65,8 +67,8 @@ class Dispatcher:
         handling(call.asks)
         if handler.is_task:
             task = asyncio.get_running_loop().create_task(self._run(handler, call), name=call.path)
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+            tasks[task] = None
+            task.add_done_callback(tasks.pop)
             return None
         try:
             outcome = handler.serve(self._service, call)

@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 import socket
 import ssl
 import struct
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from inspect import iscoroutinefunction
@@ -456,3 +458,45 @@ async def test_a_server_that_stops_answers_what_is_under_way_and_reads_no_more(t
             await stopping
             assert await kafka.rest() == b""
             assert len(held.calls) == 1
+
+
+# -- what a connection costs
+
+
+async def test_an_idle_connection_takes_4_kib_at_most(served):
+    host, port = served.address.split(":")
+    question = struct.pack(">ihhih", 10, API_VERSIONS, 0, 0, -1)
+
+    def connect(count: int) -> list[socket.socket]:
+        clients = []
+        for _ in range(count):
+            client = socket.create_connection((host, int(port)))
+            client.sendall(question)
+            assert client.recv(1000)
+            clients.append(client)
+        return clients
+
+    clients = await asyncio.to_thread(connect, 30)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        clients += await asyncio.to_thread(connect, 100)
+        await asyncio.sleep(0.05)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] <= 100 * 4096, "the client's socket included"
+    finally:
+        tracemalloc.stop()
+        for client in clients:
+            client.close()
+    await until(lambda: not served.server.connections)
+
+
+async def test_a_client_whose_machine_has_vanished_loses_its_place_in_a_minute(served):
+    """The kernel asks, and gives up; both protocols have the same sockets."""
+    async with connected(served.address) as kafka:
+        await kafka.ask(API_VERSIONS, 0, ApiVersionsRequest())
+        (connection,) = served.server._connections
+        taken = connection._transport.get_extra_info("socket")
+        options = (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
+        assert [taken.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [60_000, 30, 10]
+        assert taken.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
