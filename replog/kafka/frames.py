@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from replog.common.buffers import unwritten
 from replog.kafka.codec import decode_request, decode_response, encode_request, encode_response
 from replog.kafka.errors import BadFrame
-from replog.kafka.primitives import memory, skip_tags
+from replog.kafka.primitives import uvarint
 from replog.kafka.schema import read_schema
 from replog.kafka.versions import APIS
 from replog.log.offsets import Buffer
@@ -33,6 +33,7 @@ SMALL = 1024  # bytes of room that the first few of a frame get
 LARGE = 64 << 10  # a frame that lacks so much is read into its place
 API_VERSIONS = 18
 MOST_UNSENT = 1 << 20  # bytes of answers that wait; beyond, requests wait, too
+MOST_TAGS = 100  # a header has no more
 _BEGIN = 6  # bytes that say what a frame may have: its size and its API
 _NOWHERE = memoryview(b"")
 _HEADER, _ANSWER = Struct(">hhih"), Struct(">ii")
@@ -56,6 +57,7 @@ class Frames:
         self.failure = ""  # the reason why no more is taken
         self._waiting = list[memoryview]()  # whole frames, without their size; an empty deque would take 600 bytes
         self._taken = 0  # so many of them are taken
+        self._rest: Buffer = b""  # more frames, which are cut when those before are taken
         self._most = most
         self._begun = b""  # the first bytes of a frame, fewer than _BEGIN
         self._size = 0  # the frame in hand has so many bytes; 0: there is none
@@ -69,21 +71,22 @@ class Frames:
 
     def held(self) -> int:
         """Return the bytes of memory of frames that are incomplete, or wait."""
-        return len(self._room) + sum(map(len, self._waiting))
+        return len(self._room) + len(self._rest) + sum(map(len, self._waiting))
 
     def _take(self) -> memoryview:
         frame, self._waiting[self._taken] = self._waiting[self._taken], _NOWHERE
         self._taken += 1
         if self._taken == len(self._waiting):
-            self._drop_waiting()
+            self._split(memoryview(self._drop_waiting()))
         return frame
 
-    def _drop_waiting(self) -> None:
-        self._waiting, self._taken = [], 0
+    def _drop_waiting(self) -> Buffer:
+        rest, self._waiting, self._taken, self._rest = self._rest, [], 0, b""
+        return rest
 
     def place(self) -> memoryview | None:
         """Return the place for the next bytes, if a large frame is in hand."""
-        if self._size - self._arrived < LARGE:
+        if self._size - self._arrived < LARGE or self._rest:
             return None
         self._grow(1)
         return self._room[self._arrived :]
@@ -95,9 +98,17 @@ class Frames:
 
     def receive(self, data: Buffer) -> None:
         """Take `data`, and keep no reference to it. A wrong frame is a `failure`, never raised."""
-        rest = memoryview(self._begun + data if self._begun else data)
-        self._begun = b""
+        before, self._begun = self._begun, b""
+        if self._rest:
+            self._rest = bytes(self._rest) + bytes(data)
+        else:
+            self._split(memoryview(before + data if before else data))
+
+    def _split(self, rest: memoryview) -> None:
         while rest and not self.failure:
+            if len(self._waiting) >= MAX_UNDER_WAY:
+                self._rest = bytes(rest)
+                return
             if not self._size:
                 if len(rest) < _BEGIN:
                     self._begun = bytes(rest)
@@ -289,6 +300,12 @@ def is_flexible(key: int, version: int) -> bool:
 def _body(frame: memoryview, at: int, has_tags: bool) -> memoryview:
     """Return what is behind the tags of a header; nobody has given any a meaning."""
     try:
-        return frame[skip_tags(frame, at, memory(len(frame)))[0] if has_tags else at :]
+        tags, at = uvarint(frame, at) if has_tags else (0, at)
+        if tags > MOST_TAGS:
+            raise BadFrame(f"its header has {tags} tags; at most {MOST_TAGS}")
+        for _ in range(tags):
+            size, at = uvarint(frame, uvarint(frame, at)[1])
+            at += size
     except IndexError:
         raise BadFrame("the tags of its header do not end") from None
+    return frame[at:]

@@ -8,7 +8,17 @@ import pytest
 
 from replog.kafka import frames as module
 from replog.kafka.errors import BadFrame
-from replog.kafka.frames import CLIENT_ID, GROWS, LARGE, MOST_UNSENT, SMALL, ClientFrames, ServerFrames, answer_body
+from replog.kafka.frames import (
+    CLIENT_ID,
+    GROWS,
+    LARGE,
+    MOST_TAGS,
+    MOST_UNSENT,
+    SMALL,
+    ClientFrames,
+    ServerFrames,
+    answer_body,
+)
 from replog.kafka.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -114,7 +124,7 @@ def test_any_split_of_the_bytes_gives_the_same_requests():
         (framed(header(18, 0, 1)[:-1]), "no header with a client id of 1"),
         (framed(header(18, 3, 1)), "the tags of its header do not end"),
         (framed(header(18, 3, 1, tags=b"\xff\xff\xff\xff\xff\xff")), "more than five bytes"),
-        (framed(header(18, 3, 1, tags=b"\xff\xff\x7f")), "2097151 of tags"),
+        (framed(header(18, 3, 1, tags=b"\xff\xff\x7f")), f"at most {MOST_TAGS}"),
         (framed(header(18, 3, 1, tags=b"\0") + b"\x05ab"), "API 18, version 3, is wrong"),
     ],
     ids=lambda value: str(value)[:30],
@@ -194,6 +204,24 @@ def test_answers_leave_in_the_order_of_the_requests_and_each_says_when_it_has():
         answered.append(correlation_id)
         sent = sent[4 + size :]
     assert answered == [0, 1, 3], "the other one has no answer, like a produce with acks=0"
+
+
+def test_of_many_small_requests_only_some_are_cut_at_a_time():
+    frames, count = ServerFrames(serves, most), 10_000
+    sent = b"".join(framed(header(18, 0, number)) for number in range(count)) + framed(
+        header(PRODUCE, 3, count) + bytes(3 * LARGE)
+    )
+    frames.receive(sent[:100_000])
+    assert frames.held() <= 110_000
+    frames.receive(sent[100_000:-LARGE])
+    assert frames.place() is None, "others come before"
+    frames.receive(sent[-LARGE:])
+    seen = []
+    while (request := frames.next()) is not None:
+        seen.append(request.correlation_id)
+        frames.answer(request.number, [])
+        frames.to_send(MIB)
+    assert seen == list(range(count + 1))
 
 
 def test_a_client_reads_the_answers_to_its_requests():

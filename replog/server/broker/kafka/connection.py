@@ -11,7 +11,7 @@ from replog.rpc.http2.shells.message_stream import STEP_S
 from replog.rpc.transport import TalkWire
 from replog.server.broker.clients.quotas import MAX_THROTTLE_MS
 from replog.server.broker.kafka.call import Call, Kept
-from replog.server.broker.kafka.dispatch import Dispatcher, encoded, most_bytes
+from replog.server.broker.kafka.dispatch import AT_ONCE, Dispatcher, encoded, most_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -60,8 +60,8 @@ class KafkaTalk(ServerFrames):
             self.hang_up(self.failure)
 
     def _handle_some(self) -> None:
-        """Handle requests that have arrived, for STEP_S; others have their turn after it."""
-        now_s = asyncio.get_running_loop().time
+        """Handle requests that have arrived, a few of them; others have their turn after it."""
+        now_s, count = asyncio.get_running_loop().time, 0
         begun_s = now_s()
         while not self._lost and (self._steps is not None or self._may_take()):
             if self._steps is None:
@@ -71,7 +71,8 @@ class KafkaTalk(ServerFrames):
                 self._steps = self._dispatcher.begin(self, request, self._tasks)
             if self._steps is not None and next(self._steps, self) is self:
                 self._steps = None
-            if self._steps is not None or (self.waits and now_s() - begun_s >= STEP_S):
+            count += 1
+            if self._steps is not None or (self.waits and (count == AT_ONCE or now_s() - begun_s >= STEP_S)):
                 self._go_on()
                 break
 
@@ -83,7 +84,7 @@ class KafkaTalk(ServerFrames):
     def _go_on(self) -> None:
         if not self._scheduled and not self._lost:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._next_turn)
+            self._dispatcher.line_up(self._next_turn)
 
     def _next_turn(self) -> None:
         self._scheduled = False

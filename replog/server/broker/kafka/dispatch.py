@@ -6,6 +6,7 @@ an answer of the nearest version; of any other, the error's code alone."""
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from replog.kafka.frames import API_VERSIONS, Request, answer_body
 from replog.kafka.versions import Api
 from replog.log.offsets import Buffer
 from replog.rpc import limits
+from replog.rpc.http2.shells.message_stream import STEP_S
 from replog.rpc.peer import handling
 from replog.server.broker.kafka.apis.api_versions import PRODUCE, unknown_version
 from replog.server.broker.kafka.call import Call, Line
@@ -24,6 +26,7 @@ from replog.server.broker.kafka.service import KafkaService
 logger = logging.getLogger(__name__)
 
 FETCH = 1
+AT_ONCE = 8  # requests of a connection that are handled when they arrive; further ones wait in line
 _UNKNOWN = Api(-1, "Unknown", 0, 0)
 _LARGE = {43: 8 * limits.MIB, 45: 8 * limits.MIB, 46: 8 * limits.MIB}  # they may name every partition of a cluster
 
@@ -39,10 +42,34 @@ class Dispatcher:
     def __init__(self, service: KafkaService, handlers: Mapping[int, Handler]) -> None:
         self._service = service
         self._handlers = handlers
+        self._line = deque[Callable[[], None]]()
+        self._turn_is_due = False
 
     def serves(self, key: int, version: int) -> bool:
         handler = self._handlers.get(key)
         return handler is not None and handler.api.oldest <= version <= handler.api.newest
+
+    def line_up(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` later: all that wait in line have STEP_S together in a turn of the loop."""
+        self._line.append(go_on)
+        self._have_turn()
+
+    def _have_turn(self) -> None:
+        if self._line and not self._turn_is_due:
+            self._turn_is_due = True
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn_is_due = False
+        now_s = asyncio.get_running_loop().time
+        until_s = now_s() + STEP_S
+        try:
+            for _ in range(len(self._line)):
+                self._line.popleft()()
+                if now_s() >= until_s:
+                    break
+        finally:
+            self._have_turn()
 
     def is_ready(self, key: int, go_on: Callable[[], None]) -> bool:
         """Return True if such a request may be taken now. Else `go_on` is called when to ask again."""

@@ -6,6 +6,7 @@ import gc
 import socket
 import ssl
 import struct
+import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -31,6 +32,7 @@ from replog.metadata.image import MetadataImage
 from replog.rpc import limits, methods
 from replog.rpc.http2.shells import server as server_module
 from replog.rpc.http2.shells import socket_shell, talk_connection
+from replog.rpc.http2.shells.message_stream import STEP_S
 from replog.rpc.http2.shells.server import H2Server
 from replog.rpc.limits import MIB, ConnectionLimits, Limit
 from replog.rpc.peer import Role
@@ -382,6 +384,30 @@ async def test_a_long_request_goes_in_steps_and_others_have_their_turn(served):
         await kafka.answer(second)
     assert 0 < order.index("short") < 50 or order[0] == "short"
     assert [step for step in order if step != "short"] == list(range(50))
+
+
+async def test_requests_that_wait_have_a_step_together_in_a_turn_of_the_loop(served):
+    taken = []
+
+    def slow(_service: KafkaService, call: Call) -> None:
+        time.sleep(STEP_S / 2)
+        taken.append(call)
+        call.answer(answer())
+
+    served.serve(INIT, slow)
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(connected(served.address)) for _ in range(6)]
+        numbers = [[client.send(INIT, 4, ASKED) for _ in range(20)] for client in clients]
+        await until(lambda: len({call.connection for call in taken}) == len(clients))
+        await asyncio.sleep(0)
+        turns = []
+        while len(taken) < 100:
+            before = len(taken)
+            await asyncio.sleep(0)
+            turns.append(len(taken) - before)
+        assert max(turns) <= 3
+        for client, asked in zip(clients, numbers, strict=True):
+            await client.answer(asked[-1])
 
 
 async def test_connections_of_both_protocols_share_the_places_of_a_host(tmp_path, monkeypatch):
