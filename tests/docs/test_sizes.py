@@ -36,7 +36,7 @@ LINES = {
     "replog/metadata": 933,
     "replog/purgatory": 136,
     "replog/rpc": 6_679,
-    "replog/server": 12_763,
+    "replog/server": 12_739,
     "replog/simulator": 9_353,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,

@@ -11,7 +11,7 @@ from replog.rpc.limits import MAX_ALTERED_PER_REQUEST, MAX_CONFIGS_PER_REQUEST
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.kafka.admin_rows import check, check_count, told_in
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.config_rows import BROKER, LISTS, TOPIC, Resource, settings_of
+from replog.server.broker.kafka.config_rows import A_BROKER, A_TOPIC, BROKER, LISTS, TOPIC, settings_of
 from replog.server.broker.kafka.forwarding import ask_controller, deadline, in_lots, until_all_know
 from replog.server.broker.kafka.service import KafkaService
 
@@ -63,12 +63,12 @@ async def alter(service: KafkaService, call: Call, row: Callable[..., Any], *, r
 def _target(call: Call, kind: int, name: str) -> tuple[str, Any, Mapping[str, Any]]:
     """Return the controller's method, its request, and what can be set. Raises an error for what this client, or
     nobody, can alter."""
-    if kind == Resource.TOPIC:
+    if kind == A_TOPIC:
         check(call, Operation.ALTER_CONFIGS, name)
         return "alter_topic_configs", pb.AlterTopicConfigsRequest(topic=name), settings_of(TOPIC)
     check(call, Operation.ALTER_CONFIGS)
     broker_id = number_in(name, MAX_INT)
-    if kind != Resource.BROKER or broker_id is None:
+    if kind != A_BROKER or broker_id is None:
         raise ErrorCode.INVALID_REQUEST.error(
             f"{name[:60]!r}, a resource of type {kind}: settings are those of topics, or of one broker, by its id"
         )

@@ -26,7 +26,7 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterClientQuotas
     named, versions = Counter(tuple(each.entity) for each in request.entries), [0]
 
     async def one(entry: messages.AlterClientQuotasRequestEntry) -> messages.AlterClientQuotasResponseEntry:
-        row: dict[str, Any] = {"entity": [messages.AlterClientQuotasResponseEntity(*each) for each in entry.entity]}
+        row: dict[str, Any] = {"entity": entry.entity}
         with told_in(row):
             if named[tuple(entry.entity)] > 1:
                 raise ErrorCode.INVALID_REQUEST.error("an entity is named twice; name each once")

@@ -1,6 +1,5 @@
 """AlterPartitionReassignments 0–1: partitions move to other brokers, or such a move is taken back (CT-14, CT-16)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from replog.common.acl import Operation
@@ -24,8 +23,13 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterPartitionRea
     async for topic, number, replicas in in_slices(named):
         outcomes[tp := TopicPartition(topic, number)] = {}
         with told_in(outcomes[tp]):
-            if not request.allow_replication_factor_change:
-                _check_count_stays(service, tp, replicas)
+            state = service.context.image.partitions.get(tp)
+            if not request.allow_replication_factor_change and replicas is not None and state is not None:
+                count = len(state.replicas) - len(state.removing)
+                if len(replicas) != count:
+                    raise ErrorCode.INVALID_REPLICATION_FACTOR.error(
+                        f"{tp} has {count} replicas, and would have {len(replicas)}, which the request does not allow"
+                    )
             target = None if replicas is None else pb.ReplicaAssignment(broker_ids=replicas)
             asked.partitions.add(topic=topic, partition=number, target=target)
     if asked.partitions:
@@ -41,12 +45,3 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterPartitionRea
     return messages.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, responses=topics
     )
-
-
-def _check_count_stays(service: KafkaService, tp: TopicPartition, replicas: Sequence[int] | None) -> None:
-    """Raises INVALID_REPLICATION_FACTOR."""
-    state = service.context.image.partitions.get(tp)
-    if state and replicas is not None and len(replicas) != (now := len(state.replicas) - len(state.removing)):
-        raise ErrorCode.INVALID_REPLICATION_FACTOR.error(
-            f"{tp} has {now} replicas, and would have {len(replicas)}, which the request does not allow"
-        )

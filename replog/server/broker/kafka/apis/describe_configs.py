@@ -20,28 +20,21 @@ async def serve(service: KafkaService, call: Call) -> bytes:
     resources, size = call.message.resources, 0
     check_count(len(resources), MAX_PARTITIONS_PER_REQUEST, "resources")
     rows, results = Rows(call.api.key, call.version, messages.DescribeConfigsResponse(), "results"), []
-    async for resource in in_slices(resources):
-        results.append(rows.row(_result(service, call, resource)))
+    more = call.message.include_synonyms, call.message.include_documentation
+    async for kind, name, wanted in in_slices(resources):
+        result: dict[str, Any] = {"resource_type": kind, "resource_name": name}
+        with told_in(result):
+            result["configs"] = config_rows.config_rows(*_settings(service, call, kind, name), wanted or (), more)
+        results.append(rows.row(messages.DescribeConfigsResponseResult(**result)))
         check_count(size := size + len(results[-1]), MAX_ANSWER_BYTES, "bytes to answer")
     return rows.answer(messages.DescribeConfigsResponse(), results)
-
-
-def _result(
-    service: KafkaService, call: Call, resource: messages.DescribeConfigsRequestResource
-) -> messages.DescribeConfigsResponseResult:
-    kind, name, wanted = resource
-    result: dict[str, Any] = {"resource_type": kind, "resource_name": name}
-    with told_in(result):
-        more = call.message.include_synonyms, call.message.include_documentation
-        result["configs"] = config_rows.config_rows(*_settings(service, call, kind, name), wanted or (), *more)
-    return messages.DescribeConfigsResponseResult(**result)
 
 
 def _settings(service: KafkaService, call: Call, kind: int, name: str) -> tuple[config_rows.Models, config_rows.Layers]:
     """Return what a resource may have, and what is set. Raises an error if it is none, or if the client may not see
     it."""
     image, config = service.context.image, service.context.config
-    if kind == config_rows.Resource.TOPIC:
+    if kind == config_rows.A_TOPIC:
         check(call, Operation.DESCRIBE_CONFIGS, name)
         topic = image.topics.get(validate_topic_name(name))
         if topic is None:
@@ -50,7 +43,7 @@ def _settings(service: KafkaService, call: Call, kind: int, name: str) -> tuple[
     if kind not in config_rows.RESOURCES:
         raise ErrorCode.INVALID_REQUEST.error(f"{name[:60]!r}: there is no type {kind} of resources")
     check(call, Operation.DESCRIBE_CONFIGS)
-    if kind != config_rows.Resource.BROKER or not name:
+    if kind != config_rows.A_BROKER or not name:
         return (), ()  # there are no loggers, metrics or groups with settings, and no settings of all brokers together
     if number_in(name) != config.node_id:
         raise ErrorCode.INVALID_REQUEST.error(f"{name[:60]!r} is not this broker's id, {config.node_id}; ask that one")

@@ -5,7 +5,7 @@ from replog.errors import ErrorCode
 from replog.kafka import messages
 from replog.server.broker.kafka.admin_rows import check
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.config_rows import RESOURCES, Resource
+from replog.server.broker.kafka.config_rows import A_BROKER, A_TOPIC, RESOURCES
 from replog.server.broker.kafka.service import KafkaService
 from replog.server.work import in_slices
 
@@ -17,9 +17,9 @@ async def serve(service: KafkaService, call: Call) -> messages.ListConfigResourc
     if strange := kinds - RESOURCES:
         raise ErrorCode.UNSUPPORTED_VERSION.error(f"there is no type {min(strange)} of resources")
     image, named = service.context.image, list[tuple[str, int]]()
-    if Resource.TOPIC in kinds:
-        named += [(topic, Resource.TOPIC) for topic in image.topics]
-    if Resource.BROKER in kinds:
-        named += [(str(broker_id), Resource.BROKER) for broker_id in sorted(image.brokers)]
+    if A_TOPIC in kinds:
+        named += [(topic, A_TOPIC) for topic in image.topics]
+    if A_BROKER in kinds:
+        named += [(str(broker_id), A_BROKER) for broker_id in sorted(image.brokers)]
     rows = [messages.ListConfigResourcesResponseConfigResource(*each) async for each in in_slices(named)]
     return messages.ListConfigResourcesResponse(config_resources=rows)
