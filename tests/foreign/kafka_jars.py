@@ -21,6 +21,15 @@ def kafka_jars() -> Path:
     return built(f"kafka-{VERSION}", [pom], lambda work: run(work, *fetch, f"-DoutputDirectory={work}"))
 
 
+def spark_jars() -> Path:
+    """Return the directory of the jars of Spark's Kafka source. Raises NoTool."""
+    pom = _SOURCES.with_name("clients") / "spark" / "pom.xml"
+    maven = (program("mvn", "install Maven"), "-q", "-B", "-f", pom, "dependency:copy-dependencies")
+    only = "spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2"
+    words = f"-DincludeArtifactIds={only}"
+    return built("spark-kafka", [pom], lambda work: run(work, *maven, f"-DoutputDirectory={work}", words))
+
+
 def _java(name: str) -> Path:
     try:
         return find_java_home() / "bin" / name

@@ -13,6 +13,7 @@ import pytest
 
 from replog.client import SyncAdmin, SyncProducer
 from tests.foreign.judge import Judge, Said, Verdict
+from tests.foreign.kafka_jars import spark_jars
 from tests.foreign.sources import built
 from tests.foreign.tools import build, program, run
 
@@ -31,12 +32,6 @@ def _sarama(work: Path) -> None:
 def _kafkajs(work: Path) -> None:
     shutil.copytree(SOURCES / "kafkajs", work, dirs_exist_ok=True)
     run(work, program("npm", "install Node.js"), "ci", "--no-audit", "--no-fund", "--ignore-scripts")
-
-
-def _spark(work: Path) -> None:
-    maven = (program("mvn", "install Maven"), "-q", "-B", "-f", SOURCES / "spark" / "pom.xml")
-    only = "spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2"
-    run(work, *maven, "dependency:copy-dependencies", f"-DoutputDirectory={work}", f"-DincludeArtifactIds={only}")
 
 
 def _check(name: str, *command: str | Path) -> None:
@@ -60,7 +55,7 @@ def test_an_application_with_kafkajs_does_as_listed(cluster):
 
 
 def test_an_application_with_sparks_kafka_source_does_as_listed(cluster, tmp_path):
-    jars = built("spark-kafka", [SOURCES / "spark" / "pom.xml"], _spark)
+    jars = spark_jars()
     with SyncAdmin(cluster.bootstrap) as admin, SyncProducer(cluster.bootstrap, compression="zstd") as producer:
         admin.create_topic("numbers", 3, 3)
         for partition in range(3):
