@@ -144,6 +144,9 @@ def fail(call: Call, error: Exception) -> None:
     if not isinstance(error, ReplogError):
         logger.error("a handler of %s failed", call.path, exc_info=error)
         error = ErrorCode.UNKNOWN_SERVER_ERROR.error(f"{type(error).__name__}: {error}")
+    if call.api.key == PRODUCE and getattr(call.message, "acks", -1) == 0:  # nobody waits for an answer (PR-7)
+        call.hang_up(f"a produce with acks=0 failed: {error}")
+        return
     call.answer(refused(call.api, call.version, call.message, error))
 
 

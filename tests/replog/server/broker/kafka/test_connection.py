@@ -26,6 +26,7 @@ from replog.kafka.messages import (
     ListOffsetsRequest,
     ListOffsetsRequestPartition,
     ListOffsetsRequestTopic,
+    ProduceRequest,
 )
 from replog.kafka.versions import APIS
 from replog.metadata.image import MetadataImage
@@ -218,6 +219,15 @@ async def test_what_a_handler_raises_is_answered_where_the_response_has_a_place_
         assert (topic.name, rows) == ("t", [(0, code), (7, code)])
     assert served.context.traffic.errors["InitProducerId", ErrorCode(code)] == 1
     assert served.context.traffic.requests["CreateTopics"].count == 1
+
+
+async def test_a_produce_that_wants_no_answer_is_refused_by_the_end_of_its_connection(served, caplog):
+    served.serve(PRODUCE, _fails)
+    async with connected(served.address) as kafka:
+        assert (await kafka.ask(PRODUCE, 9, ProduceRequest(acks=1))).responses == []
+        kafka.send(PRODUCE, 9, ProduceRequest(acks=0))
+        assert await kafka.rest() == b""
+    assert "a produce with acks=0 failed" in caplog.text
 
 
 async def test_what_is_not_served_is_answered_and_the_connection_goes_on(served):
