@@ -36,7 +36,7 @@ LINES = {
     "replog/metadata": 933,
     "replog/purgatory": 136,
     "replog/rpc": 6_679,
-    "replog/server": 12_742,
+    "replog/server": 12_702,
     "replog/simulator": 9_353,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 536
-TESTS = 76_589
+TESTS = 76_604
 RESULTS = 134
 PAGES, WORDS = 25, 45_721
 

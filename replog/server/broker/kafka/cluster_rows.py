@@ -1,9 +1,10 @@
 """The rows that describe a cluster: where a listener's clients find brokers, who leads, and what a client may do."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from replog.common.acl import CLUSTER_NAME, OPERATIONS, Operation, ResourceType
 from replog.errors import ErrorCode, ReplogError
+from replog.kafka.messages import DescribeClusterResponseBroker
 from replog.metadata.values import PartitionState
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.service import KafkaService
@@ -14,17 +15,7 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})  # Ka
 CLUSTER_METADATA = "__cluster_metadata"  # nor that of its controllers
 
 
-class Endpoint(NamedTuple):
-    """A broker, as the clients of a listener reach it."""
-
-    broker_id: int
-    host: str
-    port: int
-    rack: str | None
-    fenced: bool
-
-
-Endpoints = dict[int, Endpoint]
+Endpoints = dict[int, DescribeClusterResponseBroker]
 
 
 def endpoints(service: KafkaService, *, fenced: bool = False) -> Endpoints:
@@ -36,7 +27,8 @@ def endpoints(service: KafkaService, *, fenced: bool = False) -> Endpoints:
     for broker_id, broker in sorted(service.context.image.brokers.items()):
         host, _, port = broker.address_at(service.listener).rpartition(":")
         if host and (fenced or not broker.fenced):
-            live[broker_id] = Endpoint(broker_id, host.strip("[]"), int(port), broker.rack or None, broker.fenced)
+            row = (broker_id, host.strip("[]"), int(port), broker.rack or None, broker.fenced)
+            live[broker_id] = DescribeClusterResponseBroker(*row)
     return live
 
 

@@ -26,8 +26,9 @@ _AGAIN = codes("NOT_CONTROLLER NETWORK_EXCEPTION STALE_CONTROLLER_EPOCH THROTTLI
 
 def deadline(service: KafkaService, timeout_ms: int) -> float:
     """Return the loop's time at which a request with this timeout is over: no broker works on one for longer than
-    request.timeout.ms."""
-    bounded_ms = min(max(timeout_ms, 0), service.context.config.request_timeout_ms)
+    request.timeout.ms. No timeout is that one: librdkafka relies on its request being carried out then, too."""
+    most_ms = service.context.config.request_timeout_ms
+    bounded_ms = min(timeout_ms, most_ms) if timeout_ms > 0 else most_ms
     return float(asyncio.get_running_loop().time() + bounded_ms / 1000)
 
 
@@ -38,7 +39,7 @@ async def ask_controller(service: KafkaService, method: str, request: Message, u
     Raises the controller's error, REQUEST_TIMED_OUT if there is no time, or at `until_s` the last error."""
     loop, backoff = asyncio.get_running_loop(), Backoff(Random(service.context.config.node_id), base_ms=50)
     if until_s <= loop.time():
-        raise ErrorCode.REQUEST_TIMED_OUT.error("the request's timeout leaves no time for it; give some seconds")
+        raise ErrorCode.REQUEST_TIMED_OUT.error("the request's timeout left no time for it; give more seconds")
     while True:
         try:
             return await service.controller.call(Controller[method], request, until_s - loop.time())

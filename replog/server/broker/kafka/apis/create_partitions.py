@@ -3,11 +3,7 @@
 from typing import Any
 
 from replog.common.acl import Operation
-from replog.kafka.messages import (
-    CreatePartitionsRequestTopic,
-    CreatePartitionsResponse,
-    CreatePartitionsResponseResult,
-)
+from replog.kafka import messages
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.forwarding import ask_controller
@@ -15,10 +11,10 @@ from replog.server.broker.kafka.service import KafkaService
 from replog.server.broker.kafka.topic_changes import change_each, check_known
 
 
-async def serve(service: KafkaService, call: Call) -> CreatePartitionsResponse:
+async def serve(service: KafkaService, call: Call) -> messages.CreatePartitionsResponse:
     request = call.message
 
-    async def add(topic: CreatePartitionsRequestTopic, _: dict[str, Any], until_s: float) -> int:
+    async def add(topic: messages.CreatePartitionsRequestTopic, _: dict[str, Any], until_s: float) -> int:
         check_known(call, Operation.ALTER, topic.name)
         wanted = pb.CreatePartitionsRequest(
             topic=topic.name,
@@ -30,4 +26,4 @@ async def serve(service: KafkaService, call: Call) -> CreatePartitionsResponse:
         return 0 if request.validate_only else added.metadata_version
 
     rows = await change_each(service, call, request.topics, add)
-    return CreatePartitionsResponse(results=[CreatePartitionsResponseResult(**row) for row in rows])
+    return messages.CreatePartitionsResponse(results=[messages.CreatePartitionsResponseResult(**row) for row in rows])

@@ -5,12 +5,7 @@ from typing import Any
 
 from replog.common.acl import Operation
 from replog.errors import ErrorCode
-from replog.kafka.messages import (
-    CreateTopicsRequestTopic,
-    CreateTopicsResponse,
-    CreateTopicsResponseConfig,
-    CreateTopicsResponseTopic,
-)
+from replog.kafka import messages
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.authorizer import refused_topic
 from replog.server.broker.kafka.call import Call
@@ -30,7 +25,7 @@ async def serve(service: KafkaService, call: Call) -> bytes:
     shows = call.permits(Operation.DESCRIBE_CONFIGS, quietly=True)
     alike = {_without_dots(name): name for name in image.topics}
 
-    async def make(topic: CreateTopicsRequestTopic, row: dict[str, Any], until_s: float) -> int:
+    async def make(topic: messages.CreateTopicsRequestTopic, row: dict[str, Any], until_s: float) -> int:
         if not permits(topic.name):
             raise refused_topic(topic.name)
         validate_topic_name(topic.name)
@@ -52,21 +47,21 @@ async def serve(service: KafkaService, call: Call) -> bytes:
         row["topic_id"] = made.topic_id
         return made.metadata_version
 
-    rows, encoded = Rows(call.api.key, call.version, CreateTopicsResponse(), "topics"), []
+    rows, encoded = Rows(call.api.key, call.version, messages.CreateTopicsResponse(), "topics"), []
     async for row in in_slices(await change_each(service, call, request.topics, make)):
         if "configs" in row:
             topic = image.topics.get(row["name"])
             said = topic.configs if topic and not request.validate_only else row["configs"]
             row |= {"configs": _configs(said)} if shows(row["name"]) else HIDDEN
-        encoded.append(rows.row(CreateTopicsResponseTopic(**row)))
-    return rows.answer(CreateTopicsResponse(), encoded)
+        encoded.append(rows.row(messages.CreateTopicsResponseTopic(**row)))
+    return rows.answer(messages.CreateTopicsResponse(), encoded)
 
 
 def _without_dots(name: str) -> str:
     return name.replace(".", "_")
 
 
-def _wanted(topic: CreateTopicsRequestTopic, validate_only: bool) -> pb.CreateTopicRequest:
+def _wanted(topic: messages.CreateTopicsRequestTopic, validate_only: bool) -> pb.CreateTopicRequest:
     """Return the request to the controller, for which 0 is a default. Raises as Kafka does."""
     partitions, factor = topic.num_partitions, topic.replication_factor
     if topic.assignments and (partitions, factor) != (-1, -1):
@@ -92,9 +87,9 @@ def _wanted(topic: CreateTopicsRequestTopic, validate_only: bool) -> pb.CreateTo
     )
 
 
-def _configs(said: Mapping[str, str]) -> list[CreateTopicsResponseConfig]:
+def _configs(said: Mapping[str, str]) -> list[messages.CreateTopicsResponseConfig]:
     return [
-        CreateTopicsResponseConfig(
+        messages.CreateTopicsResponseConfig(
             name=name, value=said.get(name, setting.default), config_source=DYNAMIC_TOPIC if name in said else DEFAULT
         )
         for name, setting in settings_of(TOPIC).items()

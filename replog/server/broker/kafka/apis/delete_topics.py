@@ -4,7 +4,7 @@ from typing import Any
 
 from replog.common.acl import Operation
 from replog.errors import ErrorCode
-from replog.kafka.messages import DeleteTopicsRequestTopic, DeleteTopicsResponse, DeleteTopicsResponseResponse
+from replog.kafka import messages
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.forwarding import ask_controller
@@ -14,16 +14,17 @@ from replog.server.broker.kafka.topic_changes import change_each, check_known
 NO_ID = bytes(16)
 
 
-async def serve(service: KafkaService, call: Call) -> DeleteTopicsResponse:
-    wanted = [*call.message.topics, *(DeleteTopicsRequestTopic(name=name) for name in call.message.topic_names)]
-    by_id = any(topic.topic_id != NO_ID for topic in wanted)
-    known = {topic.topic_id: name for name, topic in service.context.image.topics.items()} if by_id else {}
+async def serve(service: KafkaService, call: Call) -> messages.DeleteTopicsResponse:
+    wanted = [
+        *call.message.topics,
+        *(messages.DeleteTopicsRequestTopic(name=name) for name in call.message.topic_names),
+    ]
 
-    async def delete(topic: DeleteTopicsRequestTopic, row: dict[str, Any], until_s: float) -> int:
+    async def delete(topic: messages.DeleteTopicsRequestTopic, row: dict[str, Any], until_s: float) -> int:
         row["topic_id"] = topic.topic_id
         if (topic.name is None) == (topic.topic_id == NO_ID):
             raise ErrorCode.INVALID_REQUEST.error("give either the name of a topic or its id")
-        name = known.get(topic.topic_id) if topic.name is None else topic.name
+        name = service.context.image.index.name_of(topic.topic_id) if topic.name is None else topic.name
         if name is None:
             raise ErrorCode.UNKNOWN_TOPIC_ID.error(f"no topic has the id {topic.topic_id.hex()}")
         check_known(call, Operation.DELETE, name)
@@ -33,4 +34,4 @@ async def serve(service: KafkaService, call: Call) -> DeleteTopicsResponse:
         return gone.metadata_version
 
     rows = await change_each(service, call, wanted, delete)
-    return DeleteTopicsResponse(responses=[DeleteTopicsResponseResponse(**row) for row in rows])
+    return messages.DeleteTopicsResponse(responses=[messages.DeleteTopicsResponseResponse(**row) for row in rows])

@@ -1,6 +1,6 @@
 """DescribeCluster 0–2: the brokers, a broker that takes what is for the controller, and what the client may do."""
 
-from replog.kafka.messages import DescribeClusterResponse, DescribeClusterResponseBroker
+from replog.kafka import messages
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.cluster_rows import cluster_operations, controller_id, endpoints
 from replog.server.broker.kafka.service import KafkaService
@@ -14,14 +14,14 @@ def serve(service: KafkaService, call: Call) -> None:
     if asked != BROKERS:
         code = MISMATCHED if asked == CONTROLLERS else UNSUPPORTED
         said = f"endpoint type {asked} was asked for, and this is a broker: type {BROKERS}"
-        call.answer(DescribeClusterResponse(error_code=code, error_message=said))
+        call.answer(messages.DescribeClusterResponse(error_code=code, error_message=said))
         return
     live = endpoints(service)
     listed = endpoints(service, fenced=True) if call.message.include_fenced_brokers else live
-    response = DescribeClusterResponse(
+    response = messages.DescribeClusterResponse(
         cluster_id=service.context.image.cluster_id,
         controller_id=controller_id(service, live),
-        brokers=[DescribeClusterResponseBroker(*each) for each in listed.values()],
+        brokers=list(listed.values()),
     )
     if call.message.include_cluster_authorized_operations:
         response = response._replace(cluster_authorized_operations=cluster_operations(call))

@@ -7,24 +7,10 @@ from functools import cache
 
 from replog.common.acl import Operation
 from replog.errors import ErrorCode
-from replog.kafka.messages import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from replog.kafka import messages
+from replog.server.broker.kafka import cluster_rows
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.cluster_rows import (
-    INTERNAL_TOPICS,
-    LISTENER_NOT_FOUND,
-    Endpoints,
-    cluster_operations,
-    controller_id,
-    endpoints,
-    partition_fields,
-    topic_operations,
-    why_unknown,
-)
+from replog.server.broker.kafka.cluster_rows import INTERNAL_TOPICS, Endpoints, endpoints, why_unknown
 from replog.server.broker.kafka.service import KafkaService
 from replog.server.broker.kafka.slices import Rows
 from replog.server.broker.kafka.topic_changes import make_unknown
@@ -50,22 +36,21 @@ async def serve(service: KafkaService, call: Call) -> bytes:
     async for name in in_slices(names):
         if name not in image.topics:
             code = errors.get(name) or why_unknown(name)
-            refused = MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
-            encoded.append(rows.row(refused))
+            encoded.append(rows.row(messages.MetadataResponseTopic(code, name, NO_ID, name in INTERNAL_TOPICS)))
         elif request.include_topic_authorized_operations:
-            row = await _topic(service, call.version, name, live)
-            encoded.append(rows.row(row._replace(topic_authorized_operations=topic_operations(call, name))))
+            row, allowed = await _topic(service, call.version, name, live), cluster_rows.topic_operations(call, name)
+            encoded.append(rows.row(row._replace(topic_authorized_operations=allowed)))
         else:
             if name not in kept:
                 kept[name] = rows.row(await _topic(service, call.version, name, live))
             encoded.append(kept[name])
-    rest = MetadataResponse(
-        brokers=[MetadataResponseBroker(each.broker_id, each.host, each.port, each.rack) for each in live.values()],
+    rest = messages.MetadataResponse(
+        brokers=[messages.MetadataResponseBroker(*each[:4]) for each in live.values()],
         cluster_id=image.cluster_id,
-        controller_id=controller_id(service, live),
+        controller_id=cluster_rows.controller_id(service, live),
     )
     if request.include_cluster_authorized_operations:
-        rest = rest._replace(cluster_authorized_operations=cluster_operations(call))
+        rest = rest._replace(cluster_authorized_operations=cluster_rows.cluster_operations(call))
     return rows.answer(rest, encoded)
 
 
@@ -81,34 +66,33 @@ async def _asked(service: KafkaService, call: Call, rows: Rows) -> tuple[list[st
     if (by_id and call.version < WITH_IDS) or (not by_id and any(topic.name is None for topic in topics)):
         raise ErrorCode.INVALID_REQUEST.error("a topic has no name; name it, or from version 12 on give its id")
     names, refused = [], []
-    known = {topic.topic_id: name for name, topic in image.topics.items()} if by_id else {}
     wanted = ((t.topic_id, None if by_id else t.name) for t in topics if not by_id or t.topic_id != NO_ID)
     async for topic_id, name in in_slices(dict.fromkeys(wanted)):
-        described = known.get(topic_id) if by_id else name
+        described = image.index.name_of(topic_id) if by_id else name
         if described is not None and permits(described):
             names.append(described)
         else:
             code = ErrorCode.UNKNOWN_TOPIC_ID if described is None else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            refused.append(rows.row(MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)))
+            refused.append(rows.row(messages.MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id)))
     return names, refused
 
 
-async def _topic(service: KafkaService, version: int, name: str, live: Endpoints) -> MetadataResponseTopic:
+async def _topic(service: KafkaService, version: int, name: str, live: Endpoints) -> messages.MetadataResponseTopic:
     image, partitions = service.context.image, []
     topic_id = image.topics[name].topic_id
     async for number, state in in_slices(image.partitions_of(name).items()):
-        fields = partition_fields(service, number, state, live)
-        if fields["error_code"] == LISTENER_NOT_FOUND and version < WITH_LISTENERS:
+        fields = cluster_rows.partition_fields(service, number, state, live)
+        if fields["error_code"] == cluster_rows.LISTENER_NOT_FOUND and version < WITH_LISTENERS:
             fields["error_code"] = ErrorCode.LEADER_NOT_AVAILABLE
-        partitions.append(MetadataResponsePartition(**fields))
+        partitions.append(messages.MetadataResponsePartition(**fields))
     is_internal = name in INTERNAL_TOPICS
-    return MetadataResponseTopic(name=name, topic_id=topic_id, is_internal=is_internal, partitions=partitions)
+    return messages.MetadataResponseTopic(name=name, topic_id=topic_id, is_internal=is_internal, partitions=partitions)
 
 
 @cache
 def _rows(version: int) -> Rows:
     behind = 4 if version in CLUSTER_OPERATIONS else 2 if version >= WITH_ERROR else 0
-    return Rows(METADATA, version, MetadataResponse(), "topics", behind)
+    return Rows(METADATA, version, messages.MetadataResponse(), "topics", behind)
 
 
 def _kept(service: KafkaService, version: int) -> dict[str, bytes]:

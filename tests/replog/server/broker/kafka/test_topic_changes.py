@@ -1,5 +1,6 @@
 """Topics as Kafka's clients create, widen and delete them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -127,10 +128,24 @@ async def test_replicas_are_assigned_by_hand_and_nothing_is_made_that_is_only_va
         assert [state.replicas for state in image.partitions_of("t").values()] == [(3, 1), (2, 3)]
 
 
-async def test_no_time_is_a_timeout(client: Client) -> None:
+async def test_what_is_asked_without_a_timeout_is_done(cluster: InProcessCluster, client: Client) -> None:
+    """librdkafka takes REQUEST_TIMED_OUT for a success then."""
     for timeout_ms in (0, -1):
-        response = await client.ask(CreateTopicsRequest([topic("t")], timeout_ms))
-        assert [row.error_code for row in response.topics] == [ErrorCode.REQUEST_TIMED_OUT]
+        response = await client.ask(CreateTopicsRequest([topic(f"t{timeout_ms}")], timeout_ms))
+        assert [row.error_code for row in response.topics] == [0]
+        assert f"t{timeout_ms}" in images(cluster)[0].topics
+        (row,) = (
+            await client.ask(DeleteTopicsRequest([DeleteTopicsRequestTopic(f"t{timeout_ms}")], (), timeout_ms))
+        ).responses
+        assert (row.error_code, images(cluster)[0].topics) == (0, {})
+
+
+async def test_a_controller_that_is_away_is_asked_until_the_timeout(cluster: InProcessCluster, client: Client) -> None:
+    await cluster._server.stop(0)
+    began = asyncio.get_running_loop().time()
+    response = await client.ask(CreateTopicsRequest([topic("t")], 500))
+    assert [row.error_code for row in response.topics] == [ErrorCode.NETWORK_EXCEPTION]
+    assert 0.3 < asyncio.get_running_loop().time() - began < 10
 
 
 async def widen(
