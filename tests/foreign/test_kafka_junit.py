@@ -21,7 +21,15 @@ TWICE = "has the same cluster as the test before"
 JUDGE = Judge("kafka_junit")
 TOOLS = "org.apache.kafka.tools."
 CLASSES = [
+    TOOLS + "BrokerApiVersionsCommandTest",
+    TOOLS + "ClusterToolTest",
     TOOLS + "DeleteRecordsCommandTest",
+    "kafka.api.PlaintextProducerSendTest",
+    "kafka.server.ClientQuotasRequestTest",
+    "kafka.server.CreateTopicsRequestTest",
+    "kafka.server.ListOffsetsRequestTest",
+    "kafka.server.MetadataRequestTest",
+    "kafka.server.ProduceRequestTest",
 ]
 _ANSI = re.compile(r"\x1b\[\d*m")
 
