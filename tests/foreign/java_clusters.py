@@ -119,7 +119,8 @@ def _cluster(directory: Path, asked: Asked) -> LocalCluster:
     """Return a new cluster whose brokers have the ids that were asked for."""
     format_cluster(directory / "controller" / "data")
     settings = _KAFKAS | asked["settings"]
-    _write(directory / "controller" / "controller.properties", settings, ControllerConfig)
+    first = next(iter(asked["brokers"].values()))  # whose settings are also the defaults of topics, as in Kafka
+    _write(directory / "controller" / "controller.properties", _KAFKAS | first | asked["settings"], ControllerConfig)
     state = ClusterFile.new(1, 0)
     for broker, own in asked["brokers"].items():
         name = f"broker-{broker}"
