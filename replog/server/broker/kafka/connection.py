@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from replog.kafka.frames import ServerFrames
-from replog.rpc.http2.shells.message_stream import STEP_S
 from replog.rpc.transport import TalkWire
 from replog.server.broker.clients.quotas import MAX_THROTTLE_MS
 from replog.server.broker.kafka.call import Call, Kept
-from replog.server.broker.kafka.dispatch import AT_ONCE, Dispatcher, encoded, most_bytes
+from replog.server.broker.kafka.dispatch import AT_ONCE, TURN_S, Dispatcher, encoded, most_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +71,7 @@ class KafkaTalk(ServerFrames):
             if self._steps is not None and next(self._steps, self) is self:
                 self._steps = None
             count += 1
-            if self._steps is not None or (self.waits and (count == AT_ONCE or now_s() - begun_s >= STEP_S)):
+            if self._steps is not None or (self.waits and (count == AT_ONCE or now_s() - begun_s >= TURN_S)):
                 self._go_on()
                 break
 

@@ -15,7 +15,6 @@ from replog.kafka.frames import API_VERSIONS, Request, answer_body
 from replog.kafka.versions import Api
 from replog.log.offsets import Buffer
 from replog.rpc import limits
-from replog.rpc.http2.shells.message_stream import STEP_S
 from replog.rpc.peer import handling
 from replog.server.broker.kafka.apis.api_versions import PRODUCE, unknown_version
 from replog.server.broker.kafka.call import Call, Line
@@ -26,6 +25,7 @@ from replog.server.broker.kafka.service import KafkaService
 logger = logging.getLogger(__name__)
 
 FETCH = 1
+TURN_S = 0.001  # the time of all that wait in line, in a turn of the loop: producers beside them need many turns
 AT_ONCE = 8  # requests of a connection that are handled when they arrive; further ones wait in line
 _UNKNOWN = Api(-1, "Unknown", 0, 0)
 _LARGE = {43: 8 * limits.MIB, 45: 8 * limits.MIB, 46: 8 * limits.MIB}  # they may name every partition of a cluster
@@ -50,7 +50,7 @@ class Dispatcher:
         return handler is not None and handler.api.oldest <= version <= handler.api.newest
 
     def line_up(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` later: all that wait in line have STEP_S together in a turn of the loop."""
+        """Call `go_on` later: all that wait in line have TURN_S together in a turn of the loop."""
         self._line.append(go_on)
         self._have_turn()
 
@@ -62,7 +62,7 @@ class Dispatcher:
     def _next_turn(self) -> None:
         self._turn_is_due = False
         now_s = asyncio.get_running_loop().time
-        until_s = now_s() + STEP_S
+        until_s = now_s() + TURN_S
         try:
             for _ in range(len(self._line)):
                 self._line.popleft()()
