@@ -10,16 +10,8 @@ from math import inf
 
 from replog.client.producing.deliveries import DeliveryFailed, RecordMetadata
 from replog.client.producing.sender import TOO_LARGE
-from replog.client.records import Record
 from replog.errors import ReplogError
 from replog.topic import TopicPartition
-
-IDENTITY = "is"  # the header by which a tombstone is known
-
-
-def value_of(record: Record) -> bytes:
-    """Return the value that identifies the record; a tombstone has it in a header."""
-    return (dict(record.headers).get(IDENTITY) if record.value is None else record.value) or b""
 
 
 class Outcome(Enum):

@@ -9,26 +9,15 @@ from replog.client.admin import Admin
 from replog.client.consuming.consumer import Consumer, LogTruncated
 from replog.client.producing.deliveries import Delivery
 from replog.client.producing.producer import Producer
+from replog.client.records import Record
 from replog.errors import ErrorCode, ReplogError
-from replog.simulator.clients.kafka_client import World
-from replog.simulator.clients.kafka_producer import produce
-from replog.simulator.clients.kafka_reader import consume
+from replog.simulator.clients.kafka_consumer import KafkaConsumer
+from replog.simulator.clients.kafka_producer import KafkaProducer
 from replog.simulator.clients.stranger import ask_everything
 from replog.simulator.clients.transactor import KEYS, Transactor
 from replog.simulator.cluster.kernel import Kernel
 from replog.simulator.cluster.simulated_cluster import SimulatedCluster
-from replog.simulator.history import (
-    IDENTITY,
-    Deletion,
-    Drained,
-    Latest,
-    Outcome,
-    Poll,
-    ProducerSend,
-    Read,
-    Seek,
-    value_of,
-)
+from replog.simulator.history import Deletion, Drained, Latest, Outcome, Poll, ProducerSend, Read, Seek
 from replog.simulator.plan import Plan
 from replog.simulator.runtime.process import SimulatedProcess
 from replog.topic import TopicPartition
@@ -36,11 +25,13 @@ from replog.topic import TopicPartition
 T = TypeVar("T")
 
 Acks = Literal["all", 1, 0]
+AnyConsumer = Consumer | KafkaConsumer
 
 DELIVERY_TIMEOUT_MS = 4000
 REQUEST_TIMEOUT_MS = 1000
 DRAIN_TIMEOUT_S = 30.0
 DELETED_KEYS = KEYS[:3]  # some of their records are tombstones
+IDENTITY = "is"  # the header by which a tombstone is known
 PRODUCERS: tuple[tuple[Acks, bool, float], ...] = (  # acks, idempotent, records a second
     ("all", True, 8.0),
     ("all", True, 4.0),
@@ -91,8 +82,10 @@ class Workload:
             self._producers.append(self._run(self.producers[-1], self._produce, acks, idempotent, rate))
         for number in range(1, consumers + 1):
             self._consumers.append(self._run(f"consumer-{number}", self._consume))
-        if self._kafka:
-            self._start_kafka()
+        for number in (1, 2) if self._kafka else ():
+            self.producers.append(f"producer-k{number}")
+            self._producers.append(self._run(self.producers[-1], self._produce, "all", True, 10.0, True))
+            self._consumers.append(self._run(f"consumer-k{number}", self._consume, True))
         self._poller = self._run("poller-1", self._poll_ends)
         self._producers.append(self._run("admin-1", self._administer))
         if self._permission:
@@ -103,15 +96,6 @@ class Workload:
             for number in (1, 2):
                 transactor = Transactor(self._kernel, self._members, self.history, partitions, number, self._stop)
                 self._producers.append(self._run(f"transactor-{number}", transactor.run))
-
-    def _start_kafka(self) -> None:
-        """Start clients that speak Kafka's protocol, beside the others."""
-        world = World(self._kernel, self.history, self.partitions, self._bootstrap.split(","))
-        for number in (1, 2):
-            self.producers.append(f"producer-k{number}")
-            self._producers.append(self._run(self.producers[-1], produce, world, self._stop, self._told))
-            readers = consume, world, self._nothing_more_comes, self.truncations
-            self._consumers.append(self._run(f"consumer-k{number}", *readers))
 
     def _transactional(self) -> list[TopicPartition]:
         return [tp for tp in self.partitions if tp.topic in self.history.transactional]
@@ -144,24 +128,33 @@ class Workload:
 
     # -- producers
 
-    async def _produce(self, name: str, rng: Random, acks: Acks, idempotent: bool, rate: float) -> None:
+    def _producer(self, name: str, rng: Random, acks: Acks, idempotent: bool) -> Producer:
+        return Producer(
+            self._bootstrap,
+            acks=acks,
+            enable_idempotence=idempotent,
+            linger_ms=rng.choice((0, 5, 50)),
+            batch_size=rng.choice((200, 16_384)),
+            compression=rng.choice(("none", "none", "zstd", "gzip")),
+            max_block_ms=3000,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+            transport=self._kernel.transport(),
+            rng=self._kernel.stream(f"{name} itself"),
+            wall_clock_ms=self._kernel.wall_ms,
+        )
+
+    async def _produce(
+        self, name: str, rng: Random, acks: Acks, idempotent: bool, rate: float, kafka: bool = False
+    ) -> None:
         number = life = 0
         while not self._stop.is_set():
             life += 1
             ends = self._kernel.now_s + rng.uniform(3.0, 40.0)
-            producer = Producer(
-                self._bootstrap,
-                acks=acks,
-                enable_idempotence=idempotent,
-                linger_ms=rng.choice((0, 5, 50)),
-                batch_size=rng.choice((200, 16_384)),
-                compression=rng.choice(("none", "none", "zstd", "gzip")),
-                max_block_ms=3000,
-                delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-                transport=self._kernel.transport(),
-                rng=self._kernel.stream(f"{name} itself"),
-                wall_clock_ms=self._kernel.wall_ms,
+            producer: Producer | KafkaProducer = (
+                KafkaProducer(self._kernel, name, self._bootstrap)
+                if kafka
+                else self._producer(name, rng, acks, idempotent)
             )
             longest = rng.choice((120, 120, 120, 2500))  # characters of padding: more than many limits of bytes
             waiting: list[asyncio.Task[None]] = []
@@ -229,13 +222,17 @@ class Workload:
             rng=self._kernel.stream(f"{name} itself"),
         )
 
-    async def _consume(self, name: str, rng: Random) -> None:
+    async def _consume(self, name: str, rng: Random, kafka: bool = False) -> None:
         """Read as one consumer after the other, each from the beginning, the last to the end."""
         life = 0
         while not self._nothing_more_comes.is_set():
             life += 1
-            committed = bool(self.history.transactional) and rng.random() < 0.7
-            consumer = self._consumer(name, rng, committed=committed)
+            committed = bool(kafka or self.history.transactional) and rng.random() < 0.7
+            consumer: AnyConsumer = (
+                KafkaConsumer(self._kernel, name, self._bootstrap, committed=committed)
+                if kafka
+                else self._consumer(name, rng, committed=committed)
+            )
             consumer.assign(self.partitions)
             client = f"{name}.{life}"
             ends = self._kernel.now_s + rng.uniform(3.0, 30.0)
@@ -249,7 +246,7 @@ class Workload:
             await consumer.close()
 
     async def _to_the_end(
-        self, consumer: Consumer, client: str, ends: dict[TopicPartition, int], *, committed: bool
+        self, consumer: AnyConsumer, client: str, ends: dict[TopicPartition, int], *, committed: bool
     ) -> AsyncIterator[Poll | None]:
         """Read up to `ends`. Raises REQUEST_TIMED_OUT."""
         until = self._kernel.now_s + DRAIN_TIMEOUT_S
@@ -258,12 +255,14 @@ class Workload:
                 raise ErrorCode.REQUEST_TIMED_OUT.error(f"{client} has not read all of {', '.join(map(str, behind))}")
             yield await self._read(consumer, client, None, committed=committed)
 
-    def _from_the_beginning(self, consumer: Consumer, client: str) -> None:
+    def _from_the_beginning(self, consumer: AnyConsumer, client: str) -> None:
         for partition in consumer.assignment:
             self.history.reads.append(Seek(client, partition))
         consumer.seek_to_beginning()
 
-    async def _read(self, consumer: Consumer, client: str, max_records: int | None, *, committed: bool) -> Poll | None:
+    async def _read(
+        self, consumer: AnyConsumer, client: str, max_records: int | None, *, committed: bool
+    ) -> Poll | None:
         """Return what was read, maybe nothing, or None when it failed and all partitions begin again."""
         try:
             records = await consumer.fetch(1.0, max_records)
@@ -276,7 +275,7 @@ class Workload:
             return None
         poll = Poll(
             client,
-            tuple(Read(TopicPartition(r.topic, r.partition), r.offset, value_of(r)) for r in records),
+            tuple(Read(TopicPartition(r.topic, r.partition), r.offset, _value(r)) for r in records),
             self._kernel.now_s,
             committed,
         )
@@ -411,7 +410,7 @@ class Workload:
         }
 
 
-async def _position(consumer: Consumer, partition: TopicPartition) -> int:
+async def _position(consumer: AnyConsumer, partition: TopicPartition) -> int:
     """Return the consumer's position, which also counts records that were skipped or cleaned; -1: not known yet."""
     try:
         return await consumer.position(partition, 1.0)
@@ -419,8 +418,13 @@ async def _position(consumer: Consumer, partition: TopicPartition) -> int:
         return -1
 
 
-def _send(producer: Producer, send: ProducerSend) -> Coroutine[Any, Any, Delivery]:
+def _send(producer: Producer | KafkaProducer, send: ProducerSend) -> Coroutine[Any, Any, Delivery]:
     tp = send.partition
     if send.tombstone:
         return producer.send(tp.topic, None, send.key, tp.partition, headers=((IDENTITY, send.value),))
     return producer.send(tp.topic, send.value, send.key, tp.partition)
+
+
+def _value(record: Record) -> bytes:
+    """Return the value that identifies the record; a tombstone has it in a header."""
+    return (dict(record.headers).get(IDENTITY) if record.value is None else record.value) or b""
