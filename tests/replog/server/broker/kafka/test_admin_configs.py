@@ -12,7 +12,7 @@ from replog.errors import ErrorCode
 from replog.kafka import messages
 from replog.rpc.limits import MAX_ALTERED_PER_REQUEST
 from tests.replog.server.broker.conftest import InProcessCluster
-from tests.replog.server.broker.kafka.asking import Client
+from tests.replog.server.broker.kafka.client import Client, connected
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -24,7 +24,7 @@ async def client(cluster: InProcessCluster) -> AsyncIterator[Client]:
     """Of broker 1 of two; there is a topic `t` with one replica."""
     await cluster.start_brokers(1, 2)
     await cluster.create_topic("t", replication_factor=1, retention_ms="1000")
-    async with Client(cluster.brokers[1]) as client:
+    async with connected(cluster.brokers[1].address) as client:
         yield client
 
 
@@ -202,7 +202,7 @@ async def test_all_settings_are_replaced(client: Client) -> None:
 async def test_every_broker_knows_an_altered_setting_when_the_answer_comes(
     cluster: InProcessCluster, client: Client
 ) -> None:
-    async with Client(cluster.brokers[2]) as other:
+    async with connected(cluster.brokers[2].address) as other:
         for number in range(10):
             config = messages.IncrementalAlterConfigsRequestConfig("flush.ms", SET, str(number))
             assert await incremental(client, TOPIC, "t", [config]) == 0

@@ -1,26 +1,15 @@
 """Elections, moves and log directories as Kafka's clients ask for them."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
-
-import pytest
 
 from replog.errors import ErrorCode
 from replog.kafka import messages
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
-from tests.replog.server.broker.kafka.asking import Client
+from tests.replog.server.broker.kafka.client import Client, connected
 
 PREFERRED, UNCLEAN = 0, 1
-
-
-@pytest.fixture
-async def client(cluster: InProcessCluster) -> AsyncIterator[Client]:
-    """Of broker 1 of three."""
-    await cluster.start_brokers(1, 2, 3)
-    async with Client(cluster.brokers[1]) as client:
-        yield client
 
 
 def election(kind: int, topics: Any) -> messages.ElectLeadersRequest:
@@ -55,7 +44,7 @@ async def test_elections(cluster: InProcessCluster, client: Client) -> None:
     await cluster.stop_broker(first)
     await eventually(lambda: cluster.leader(TopicPartition("t", 0)) != first)
     other = next(iter(cluster.brokers.values()))
-    async with Client(other) as client:
+    async with connected(other.address) as client:
         response = await client.ask(election(PREFERRED, [("t", [0])]))
         assert results(response) == [("t", 0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)]
         await cluster.start_broker(first)
@@ -101,9 +90,9 @@ async def test_moves_are_listed_and_taken_back(cluster: InProcessCluster, client
     before = cluster.controller.state.image.partitions[tp].replicas
     (third,) = {1, 2, 3} - {*before}
     if third == 1:
-        await client.__aexit__()
+        client.writer.close()
     await cluster.stop_broker(third)
-    async with Client(next(iter(cluster.brokers.values()))) as client:
+    async with connected(next(iter(cluster.brokers.values())).address) as client:
         assert codes(await client.ask(move((0, [third])))) == [0]
         lists = messages.ListPartitionReassignmentsRequest
         topic = messages.ListPartitionReassignmentsRequestTopic
@@ -160,7 +149,7 @@ async def test_replicas_move_to_other_directories(cluster: InProcessCluster) -> 
     broker = await cluster.start_broker(1, log_dirs=directories)
     await cluster.create_topic("t", partitions=2, replication_factor=1)
     topic, directory = messages.AlterReplicaLogDirsRequestTopic, messages.AlterReplicaLogDirsRequestDir
-    async with Client(broker) as client:
+    async with connected(broker.address) as client:
 
         async def places() -> dict[int, str]:
             response = await client.ask(messages.DescribeLogDirsRequest(None))

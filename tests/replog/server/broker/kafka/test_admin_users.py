@@ -13,7 +13,7 @@ from replog.metadata.records import acl_filter_to_message, acl_to_binding
 from replog.rpc.v1 import controller_pb2
 from replog.server.broker.kafka.apis.delete_acls import MAX_WIDE_ACL_FILTERS
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
-from tests.replog.server.broker.kafka.asking import Client
+from tests.replog.server.broker.kafka.client import Client, connected
 
 AUTHORIZER = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -39,7 +39,7 @@ async def cluster(cluster: InProcessCluster) -> InProcessCluster:
 
 @pytest.fixture
 async def client(cluster: InProcessCluster) -> AsyncIterator[Client]:
-    async with Client(cluster.brokers[1]) as client:
+    async with connected(cluster.brokers[1].address) as client:
         yield client
 
 
@@ -141,7 +141,7 @@ async def test_as_many_acls_as_a_request_may_name(client: Client) -> None:
 async def test_without_an_authorizer_there_are_no_acls(tmp_path: Any, version: int) -> None:
     cluster = InProcessCluster(tmp_path)
     await cluster.start_controller()
-    async with Client(await cluster.start_broker(1)) as client:
+    async with connected((await cluster.start_broker(1)).address) as client:
         disabled = ErrorCode.SECURITY_DISABLED
         assert await create(client, acl(), acl("g", kind=GROUP), version=version) == [disabled, disabled]
         response = await client.ask(messages.DescribeAclsRequest(*EVERYTHING), version)

@@ -10,7 +10,7 @@ from replog.kafka import messages
 from replog.kafka.schema import Field, Struct, read_schema
 from replog.server.broker.kafka.handlers import served
 from tests.replog.server.broker.conftest import batch, eventually
-from tests.replog.server.broker.kafka.in_order import connected
+from tests.replog.server.broker.kafka.client import connected
 
 REQUESTS = 700
 NAMES = ("t", "t", "t", "", "x" * 300, "nope", "User:a", "1", "retention.ms", "yes")

@@ -150,7 +150,7 @@ async def test_in_tls_who_offers_no_h2_speaks_kafka_and_is_whom_its_certificate_
         served.serve(INIT, held.serve)
         transport = H2Transport(authority.tls())
         async with channel_to(served.address, transport) as channel, connected(served.address, context) as kafka:
-            number = kafka.send(INIT, 4, ASKED)
+            number = kafka.send(ASKED, 4)
             await held.reached(1)
             assert held.calls[0].asks.principal == "User:ann"
             held.calls[0].answer(answer(5))
@@ -166,7 +166,7 @@ async def test_a_certificate_of_another_cluster_and_a_kafka_client_without_tls_a
     async with serving(tmp_path, tls) as served:
         for options, reason in ((context, "is of cluster 'other'"), (None, "speaks no TLS")):
             async with connected(served.address, options) as kafka:
-                kafka.send(API_VERSIONS, 0, ApiVersionsRequest())
+                kafka.send(ApiVersionsRequest(), 0)
                 await kafka.rest()
             await until(lambda reason=reason: reason in caplog.text)
 
@@ -178,7 +178,7 @@ async def test_answers_come_in_the_order_of_the_requests(served):
     held = Held()
     served.serve(INIT, held.serve)
     async with connected(served.address) as kafka:
-        numbers = [kafka.send(INIT, 4, ASKED) for _ in range(10)]
+        numbers = [kafka.send(ASKED, 4) for _ in range(10)]
         await held.reached(10)
         for number, call in reversed(list(enumerate(held.calls))):
             call.answer(answer(number))
@@ -208,12 +208,12 @@ async def test_what_a_handler_raises_is_answered_where_the_response_has_a_place_
     create = CreateTopicsRequest(topics=[CreateTopicsRequestTopic("a"), CreateTopicsRequestTopic("b")])
     offsets = [ListOffsetsRequestPartition(partition_index=number) for number in (0, 7)]
     async with connected(served.address) as kafka:
-        assert (await kafka.ask(INIT, 4, ASKED)).error_code == code
-        answered = await kafka.ask(CREATE_TOPICS, 5, create)
+        assert (await kafka.ask(ASKED, 4)).error_code == code
+        answered = await kafka.ask(create, 5)
         assert [(topic.name, topic.error_code) for topic in answered.topics] == [("a", code), ("b", code)]
         assert code != 8 or answered.topics[0].error_message == "not now"
         asked = ListOffsetsRequest(topics=[ListOffsetsRequestTopic("t", offsets)])
-        (topic,) = (await kafka.ask(LIST_OFFSETS, 6, asked)).topics
+        (topic,) = (await kafka.ask(asked, 6)).topics
         rows = [(partition.partition_index, partition.error_code) for partition in topic.partitions]
         assert (topic.name, rows) == ("t", [(0, code), (7, code)])
     assert served.context.traffic.errors["InitProducerId", ErrorCode(code)] == 1
@@ -223,8 +223,8 @@ async def test_what_a_handler_raises_is_answered_where_the_response_has_a_place_
 async def test_a_produce_that_wants_no_answer_is_refused_by_the_end_of_its_connection(served, caplog):
     served.serve(PRODUCE, _fails)
     async with connected(served.address) as kafka:
-        assert (await kafka.ask(PRODUCE, 9, ProduceRequest(acks=1))).responses == []
-        kafka.send(PRODUCE, 9, ProduceRequest(acks=0))
+        assert (await kafka.ask(ProduceRequest(acks=1), 9)).responses == []
+        kafka.send(ProduceRequest(acks=0), 9)
         assert await kafka.rest() == b""
     assert "a produce with acks=0 failed" in caplog.text
 
@@ -264,7 +264,7 @@ async def test_what_is_not_served_is_answered_and_the_connection_goes_on(served)
 async def test_the_name_of_a_clients_software_is_checked(served, name, version, code):
     async with connected(served.address) as kafka:
         for _ in range(2):
-            answered = await kafka.ask(API_VERSIONS, 3, ApiVersionsRequest(name, version))
+            answered = await kafka.ask(ApiVersionsRequest(name, version), 3)
             assert answered.error_code == code
         assert next(api for api in answered.api_keys if api.api_key == API_VERSIONS)[1:] == (0, 4)
 
@@ -285,13 +285,13 @@ HOSTILE = {
 async def test_a_wrong_frame_ends_its_connection_with_a_reason_in_the_log(served, caplog, kind):
     sent, reason = HOSTILE[kind]
     async with connected(served.address) as other, connected(served.address) as kafka:
-        number = kafka.send(API_VERSIONS, 0, ApiVersionsRequest())
+        number = kafka.send(ApiVersionsRequest(), 0)
         kafka.writer.write(sent)
         assert (await kafka.answer(number)).error_code == 0, "what came before is answered"
         assert await kafka.rest() == b""
         assert reason in caplog.text
         assert "refused a connection of 127.0.0.1:" in caplog.text
-        assert (await other.ask(API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
+        assert (await other.ask(ApiVersionsRequest(), 0)).error_code == 0
     await until(lambda: not served.server.connections)
 
 
@@ -305,7 +305,7 @@ async def test_many_frames_that_do_not_end_give_way_to_others(served, monkeypatc
         await until(lambda: "fill the 8388608 bytes" in caplog.text)
         assert sum(connection.held for connection in served.server._connections) <= 8 * MIB
         other = await stack.enter_async_context(connected(served.address))
-        assert (await other.ask(API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
+        assert (await other.ask(ApiVersionsRequest(), 0)).error_code == 0
 
 
 async def test_who_does_not_take_its_answers_is_not_read_from_and_closed_in_the_end(served, monkeypatch):
@@ -326,7 +326,7 @@ async def test_who_does_not_take_its_answers_is_not_read_from_and_closed_in_the_
         await until(lambda: any(connection._full for connection in served.server._connections))
         assert len(taken) < 10
         async with connected(served.address) as other:
-            assert (await other.ask(API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
+            assert (await other.ask(ApiVersionsRequest(), 0)).error_code == 0
             await until(lambda: served.server.connections == 1)
         assert len(taken) < 10
 
@@ -335,7 +335,7 @@ async def test_so_many_requests_are_under_way_and_others_wait(served):
     held = Held()
     served.serve(INIT, held.serve)
     async with connected(served.address) as kafka:
-        numbers = [kafka.send(INIT, 4, ASKED) for _ in range(70)]
+        numbers = [kafka.send(ASKED, 4) for _ in range(70)]
         await held.reached(64)
         await asyncio.sleep(0.1)
         assert len(held.calls) == 64
@@ -360,12 +360,12 @@ async def test_a_throttled_client_is_answered_at_once_and_then_not_read(served):
     served.serve(INIT, throttled)
     loop = asyncio.get_running_loop()
     async with connected(served.address) as kafka:
-        first, second = kafka.send(INIT, 4, ASKED), kafka.send(API_VERSIONS, 0, ApiVersionsRequest())
+        first, second = kafka.send(ASKED, 4), kafka.send(ApiVersionsRequest(), 0)
         assert (await kafka.answer(first)).throttle_time_ms == 700
         answered = loop.time()
         await kafka.answer(second)
         assert loop.time() - answered > 0.5
-        number = kafka.send(API_VERSIONS, 0, ApiVersionsRequest())
+        number = kafka.send(ApiVersionsRequest(), 0)
         await kafka.answer(number)
         assert loop.time() - answered < 30
 
@@ -386,9 +386,9 @@ async def test_a_long_request_goes_in_steps_and_others_have_their_turn(served):
     served.serve(INIT, long)
     served.serve(CREATE_TOPICS, short)
     async with connected(served.address) as kafka, connected(served.address) as other:
-        assert (await other.ask(API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
-        first, second = kafka.send(INIT, 4, ASKED), kafka.send(API_VERSIONS, 0, ApiVersionsRequest())
-        other.send(CREATE_TOPICS, 5, CreateTopicsRequest())
+        assert (await other.ask(ApiVersionsRequest(), 0)).error_code == 0
+        first, second = kafka.send(ASKED, 4), kafka.send(ApiVersionsRequest(), 0)
+        other.send(CreateTopicsRequest(), 5)
         await kafka.answer(first)
         await kafka.answer(second)
     assert 0 < order.index("short") < 50 or order[0] == "short"
@@ -427,11 +427,11 @@ async def test_connections_of_both_protocols_share_the_places_of_a_host(tmp_path
         connected(served.address) as kafka,
     ):
         assert await ask(channel, "a") == ["a"]
-        assert (await kafka.ask(API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
+        assert (await kafka.ask(ApiVersionsRequest(), 0)).error_code == 0
         async with connected(served.address) as third:
-            third.send(API_VERSIONS, 0, ApiVersionsRequest())
+            third.send(ApiVersionsRequest(), 0)
             assert await third.rest() == b""
-        assert (await kafka.ask(API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
+        assert (await kafka.ask(ApiVersionsRequest(), 0)).error_code == 0
 
 
 async def test_who_asks_nothing_for_long_is_closed_and_who_waits_for_an_answer_is_not(tmp_path, monkeypatch):
@@ -440,8 +440,8 @@ async def test_who_asks_nothing_for_long_is_closed_and_who_waits_for_an_answer_i
     async with serving(tmp_path, limits=ConnectionLimits(idle_ms=1000)) as served:
         served.serve(INIT, held.serve)
         async with connected(served.address) as waits, connected(served.address) as idle:
-            number = waits.send(INIT, 4, ASKED)
-            await idle.ask(API_VERSIONS, 0, ApiVersionsRequest())
+            number = waits.send(ASKED, 4)
+            await idle.ask(ApiVersionsRequest(), 0)
             assert await idle.rest() == b""
             held.calls[0].answer(answer(3))
             assert (await waits.answer(number)).producer_id == 3
@@ -465,8 +465,8 @@ async def test_what_is_under_way_ends_with_the_connection(served):
     served.serve(CREATE_TOPICS, keeps)
     async with connected(served.address) as kafka:
         for _ in range(3):
-            kafka.send(INIT, 4, ASKED)
-        kafka.send(CREATE_TOPICS, 5, CreateTopicsRequest())
+            kafka.send(ASKED, 4)
+        kafka.send(CreateTopicsRequest(), 5)
         await held.reached(3)
         await until(lambda: len(gone) < 1)
         assert not closed
@@ -481,11 +481,11 @@ async def test_a_server_that_stops_answers_what_is_under_way_and_reads_no_more(t
     async with serving(tmp_path) as served:
         served.serve(INIT, held.serve)
         async with connected(served.address) as kafka:
-            number = kafka.send(INIT, 4, ASKED)
+            number = kafka.send(ASKED, 4)
             await held.reached(1)
             stopping = asyncio.create_task(served.server.stop(S))
             await asyncio.sleep(0.1)
-            kafka.send(INIT, 4, ASKED)
+            kafka.send(ASKED, 4)
             await asyncio.sleep(0.1)
             assert (len(held.calls), stopping.done()) == (1, False)
             held.calls[0].answer(answer(9))
@@ -529,7 +529,7 @@ async def test_an_idle_connection_takes_4_kib_at_most(served):
 async def test_a_client_whose_machine_has_vanished_loses_its_place_in_a_minute(served):
     """The kernel asks, and gives up; both protocols have the same sockets."""
     async with connected(served.address) as kafka:
-        await kafka.ask(API_VERSIONS, 0, ApiVersionsRequest())
+        await kafka.ask(ApiVersionsRequest(), 0)
         (connection,) = served.server._connections
         taken = connection._transport.get_extra_info("socket")
         options = (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)

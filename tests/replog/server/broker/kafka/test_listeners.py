@@ -59,7 +59,7 @@ async def test_listeners_speak_what_the_setting_says_and_brokers_always_reach_ea
 async def test_the_address_of_a_broker_with_one_listener_serves_both(cluster):
     broker = await cluster.start_broker(1)
     async with connected(broker.address) as kafka:
-        answered = await kafka.ask(18, 3, ApiVersionsRequest("test", "1"))
+        answered = await kafka.ask(ApiVersionsRequest("test", "1"), 3)
         assert answered.error_code == 0
         assert {api.api_key for api in answered.api_keys} >= {18}
         assert [feature.name for feature in answered.finalized_features] == ["metadata.version"]

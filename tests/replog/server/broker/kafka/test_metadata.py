@@ -1,7 +1,6 @@
 """The cluster as Kafka's clients see it: brokers, topics, leaders, and what a client may do; topics that come by it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -20,26 +19,16 @@ from replog.kafka.messages import (
     MetadataResponse,
 )
 from replog.server.broker.kafka.apis import describe_topic_partitions
-from replog.server.broker.kafka.apis.metadata import METADATA
 from replog.server.broker.kafka.cluster_rows import LISTENER_NOT_FOUND
 from replog.topic import TopicPartition
 from tests.replog.server.broker.conftest import InProcessCluster, eventually
-from tests.replog.server.broker.kafka.asking import Client
-from tests.replog.server.broker.kafka.client import connected
+from tests.replog.server.broker.kafka.client import Client, connected
 
 UNASKED = -(1 << 31)  # operations that nobody asked for
 ON_TOPIC = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
 ON_CLUSTER = sum(1 << bit for bit in (5, 7, 8, 9, 10, 11, 12))
 AUTHORIZER = {"authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 ME = "User:ANONYMOUS"
-
-
-@pytest.fixture
-async def client(cluster: InProcessCluster) -> AsyncIterator[Client]:
-    """Of broker 1 of three."""
-    await cluster.start_brokers(1, 2, 3)
-    async with Client(cluster.brokers[1]) as client:
-        yield client
 
 
 def asking(*names: str | None, ids: Any = (), **fields: Any) -> MetadataRequest:
@@ -147,7 +136,7 @@ async def test_clients_see_the_brokers_that_have_their_listener(cluster: InProce
     address = cluster.brokers[2].manager.context.image.brokers[1].address_at("ONE")
     async with connected(address) as client:
         for version, error in ((5, ErrorCode.LEADER_NOT_AVAILABLE), (6, LISTENER_NOT_FOUND)):
-            response = await client.ask(METADATA, version, asking("t"))
+            response = await client.ask(asking("t"), version)
             assert [(broker.node_id, f"{broker.host}:{broker.port}") for broker in response.brokers] == [(1, address)]
             rows = {(row.error_code, row.leader_id, *row.offline_replicas) for row in response.topics[0].partitions}
             assert rows == {(0, 1), (error, -1, 2)}
@@ -163,7 +152,7 @@ async def test_an_unknown_topic_is_made_where_broker_and_client_allow_it(
     makes = enabled and allows
     names = ("t", "u", "__consumer_offsets", "a/b")
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(Client(broker)) for broker in cluster.brokers.values()]
+        clients = [await stack.enter_async_context(connected(broker.address)) for broker in cluster.brokers.values()]
         request = asking(*names, allow_auto_topic_creation=allows)
         answers = await asyncio.gather(*(client.ask(request, version) for client in clients))
     for answer, broker in zip(answers, cluster.brokers.values(), strict=True):
@@ -176,7 +165,7 @@ async def test_an_unknown_topic_is_made_where_broker_and_client_allow_it(
 
 async def test_a_topic_that_cannot_be_made_says_why(cluster: InProcessCluster) -> None:
     await cluster.start_brokers(1, auto_create_topics_enable=True)  # and the default is three replicas
-    async with Client(cluster.brokers[1]) as client:
+    async with connected(cluster.brokers[1].address) as client:
         assert codes(await client.ask(asking("t"))) == {"t": "INVALID_REPLICATION_FACTOR"}
 
 
@@ -194,7 +183,7 @@ async def test_a_client_sees_and_makes_only_what_acls_allow(cluster: InProcessCl
     for name in ("seen", "hidden"):
         await cluster.create_topic(name, 1, 1)
     assert cluster.controller.state.image.topics.keys() == {"seen", "hidden"}
-    async with Client(cluster.brokers[1]) as client:
+    async with connected(cluster.brokers[1].address) as client:
         assert codes(await client.ask(MetadataRequest(None))) == {"seen": "NONE"}
         asked = asking("seen", "hidden", "missing", "old", "new", include_topic_authorized_operations=True)
         response = await client.ask(asked)

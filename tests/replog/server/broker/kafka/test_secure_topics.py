@@ -24,7 +24,6 @@ from tests.replog.server.broker.conftest import eventually
 from tests.replog.server.broker.kafka.client import connected
 
 pytestmark = pytest.mark.processes
-METADATA, CREATE, DELETE, WIDEN = 3, 19, 20, 37
 MS = 30_000
 
 
@@ -42,25 +41,25 @@ async def test_a_broker_asks_for_the_clients_that_may_ask(tmp_path: Path) -> Non
     with LocalCluster(tmp_path / "cluster", brokers=2, secure=True) as cluster:
         asked, other = (broker.address for broker in cluster.state.brokers)
         async with connected(asked, certificate(cluster, "ann")) as ann:
-            (row,) = (await ann.ask(CREATE, 7, create)).topics
+            (row,) = (await ann.ask(create, 7)).topics
             assert row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED, row
-            (row,) = (await ann.ask(METADATA, 12, unknown)).topics
+            (row,) = (await ann.ask(unknown, 12)).topics
             assert row.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED, row
         log = cluster.log_file(cluster.state.brokers[0])
         await eventually(lambda: "Kafka/CreateTopics" in log.read_text())
         (line,) = [line for line in log.read_text().splitlines() if "Kafka/CreateTopics" in line]
         assert all(word in line for word in ('"denied"', "User:ann", "CREATE", "TOPIC:t"))
         async with connected(asked, certificate(cluster, "admin")) as admin:
-            (row,) = (await admin.ask(CREATE, 7, create)).topics
+            (row,) = (await admin.ask(create, 7)).topics
             assert row.error_code == 0, row
             more = CreatePartitionsRequest([CreatePartitionsRequestTopic("t", 3)], MS)
-            (result,) = (await admin.ask(WIDEN, 3, more)).results
+            (result,) = (await admin.ask(more, 3)).results
             assert result.error_code == 0, result
-            (row,) = (await admin.ask(METADATA, 12, unknown)).topics
+            (row,) = (await admin.ask(unknown, 12)).topics
             assert row.error_code == 0, "a local cluster makes topics, if ACLs allow it"
         async with connected(other, certificate(cluster, "admin")) as admin:
-            (described,) = (await admin.ask(METADATA, 12, MetadataRequest([MetadataRequestTopic(name="t")]))).topics
+            (described,) = (await admin.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 12)).topics
             assert [partition.leader_id > 0 for partition in described.partitions] == [True] * 3
             deletion = DeleteTopicsRequest([DeleteTopicsRequestTopic(None, described.topic_id)], (), MS)
-            (gone,) = (await admin.ask(DELETE, 6, deletion)).responses
+            (gone,) = (await admin.ask(deletion, 6)).responses
             assert (gone.name, gone.error_code) == ("t", 0)

@@ -1,7 +1,6 @@
 """Topics as Kafka's clients create, widen and delete them."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -21,17 +20,9 @@ from replog.kafka.messages import (
 )
 from replog.metadata.image import MetadataImage
 from tests.replog.server.broker.conftest import InProcessCluster
-from tests.replog.server.broker.kafka.asking import Client
+from tests.replog.server.broker.kafka.client import Client
 
 MS = 30_000
-
-
-@pytest.fixture
-async def client(cluster: InProcessCluster) -> AsyncIterator[Client]:
-    """Of broker 1 of three."""
-    await cluster.start_brokers(1, 2, 3)
-    async with Client(cluster.brokers[1]) as client:
-        yield client
 
 
 def topic(

@@ -3,7 +3,7 @@
 from replog.errors import ErrorCode
 from replog.kafka.messages import DeleteRecordsRequest, DeleteRecordsRequestPartition, DeleteRecordsRequestTopic
 from tests.replog.server.broker.conftest import TP, batch
-from tests.replog.server.broker.kafka.in_order import connected
+from tests.replog.server.broker.kafka.client import connected
 from tests.replog.server.broker.kafka.requests import produce
 
 

@@ -15,7 +15,7 @@ from tests.replog.server.broker.clients.test_follower_reads import RACKS, racks
 from tests.replog.server.broker.clients.test_permission import STANDARD, Guarded
 from tests.replog.server.broker.clients.test_quotas import set_quota
 from tests.replog.server.broker.conftest import TP, InProcessCluster, batch, eventually
-from tests.replog.server.broker.kafka.in_order import connected
+from tests.replog.server.broker.kafka.client import connected
 from tests.replog.server.broker.kafka.requests import fetch, produce, rows_of
 
 NOBODYS_ID = b"\7" * 16

@@ -5,7 +5,7 @@ import pytest
 from replog.errors import ErrorCode
 from replog.kafka.messages import ListOffsetsRequest, ListOffsetsRequestPartition, ListOffsetsRequestTopic
 from tests.replog.log.batches import client_batch
-from tests.replog.server.broker.kafka.in_order import connected
+from tests.replog.server.broker.kafka.client import connected
 from tests.replog.server.broker.kafka.requests import produce
 
 NONE = (0, -1, -1)

@@ -7,7 +7,7 @@ from replog.kafka.messages import (
     OffsetForLeaderEpochRequestTopic,
 )
 from tests.replog.server.broker.conftest import batch
-from tests.replog.server.broker.kafka.in_order import connected
+from tests.replog.server.broker.kafka.client import connected
 from tests.replog.server.broker.kafka.requests import produce
 
 

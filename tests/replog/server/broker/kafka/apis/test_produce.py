@@ -11,7 +11,7 @@ from tests.replog.log.batches import client_batch
 from tests.replog.server.broker.clients.test_produce import leader_without_fetches
 from tests.replog.server.broker.clients.test_quotas import set_quota
 from tests.replog.server.broker.conftest import TP, batch, eventually
-from tests.replog.server.broker.kafka.in_order import connected
+from tests.replog.server.broker.kafka.client import connected
 from tests.replog.server.broker.kafka.requests import produce, rows_of
 
 GOOD = batch(b"x")
@@ -92,7 +92,7 @@ async def test_acks_0_has_no_answer_and_its_error_ends_the_connection(cluster):
         client.expect_none()
         assert rows_of(await client.receive())["t", 0].base_offset == 1
         client.send(produce({"missing": {0: GOOD}}, acks=0), 9)
-        await client.closed()
+        assert await client.rest() == b""
     assert cluster.log(1, TP).log_end_offset == 2
 
 

@@ -6,7 +6,7 @@ from replog.kafka.messages import DescribeProducersRequest, DescribeProducersReq
 from replog.server.broker.kafka.apis import describe_producers
 from tests.replog.log.batches import client_batch
 from tests.replog.server.broker.clients.test_permission import STANDARD, Guarded
-from tests.replog.server.broker.kafka.in_order import connected
+from tests.replog.server.broker.kafka.client import connected
 from tests.replog.server.broker.kafka.requests import produce, rows_of
 
 BEFORE = InitProducerIdRequest(producer_id=-1, producer_epoch=-1)
