@@ -30,7 +30,7 @@ async def client(cluster: InProcessCluster) -> AsyncIterator[Client]:
 
 async def described(client: Client, kind: int, name: str, keys: Any = None, **wants: Any) -> Any:
     resource = messages.DescribeConfigsRequestResource(kind, name, keys)
-    response = await client.ask(messages.DescribeConfigsRequest([resource], **wants), wants.pop("version", None))
+    response = await client.ask(messages.DescribeConfigsRequest([resource], **wants))
     (result,) = response.results
     assert (result.resource_type, result.resource_name) == (kind, name)
     return result
@@ -91,26 +91,33 @@ async def test_a_brokers_settings_tell_what_can_be_altered(client: Client) -> No
     assert rows["node.id"][:4] == ("node.id", "1", True, 4)
     assert rows["log.dirs"].value.endswith("broker-1")
     assert rows["queued.max.request.bytes"].config_source == 5
-    altered = [messages.IncrementalAlterConfigsRequestConfig("leader.replication.throttled.rate", SET, "1000")]
-    assert await incremental(client, BROKER, "1", altered) == 0
+    assert await incremental(client, BROKER, "1", [("leader.replication.throttled.rate", SET, "1000")]) == 0
     rows = {row.name: row for row in (await described(client, BROKER, "1", include_synonyms=True)).configs}
     rate = rows["leader.replication.throttled.rate"]
     assert rate[:4] == ("leader.replication.throttled.rate", "1000", False, 2)
     assert [source for _, _, source in rate.synonyms] == [2, 5]
 
 
-async def incremental(client: Client, kind: int, name: str, configs: Any, *, validate_only: bool = False) -> int:
-    resource = messages.IncrementalAlterConfigsRequestResource(kind, name, configs)
-    response = await client.ask(messages.IncrementalAlterConfigsRequest([resource], validate_only))
+def altered(kind: int, name: str, *ops: Any) -> messages.IncrementalAlterConfigsRequestResource:
+    configs = [messages.IncrementalAlterConfigsRequestConfig(*op) for op in ops]
+    return messages.IncrementalAlterConfigsRequestResource(kind, name, configs)
+
+
+def replaced(kind: int, name: str, *configs: Any) -> messages.AlterConfigsRequestResource:
+    named = [messages.AlterConfigsRequestConfig(*config) for config in configs]
+    return messages.AlterConfigsRequestResource(kind, name, named)
+
+
+async def incremental(client: Client, kind: int, name: str, ops: Any, *, validate_only: bool = False) -> int:
+    asked = messages.IncrementalAlterConfigsRequest([altered(kind, name, *ops)], validate_only)
+    response = await client.ask(asked)
     (row,) = response.responses
     assert (row.resource_type, row.resource_name) == (kind, name)
     return int(row.error_code)
 
 
 async def test_settings_are_altered_one_by_one(client: Client) -> None:
-    first = messages.AlterConfigsRequest(
-        [messages.AlterConfigsRequestResource(TOPIC, "t", [messages.AlterConfigsRequestConfig("retention.ms", "1000")])]
-    )
+    first = messages.AlterConfigsRequest([replaced(TOPIC, "t", ("retention.ms", "1000"))])
     cases: list[Any] = [
         ([("retention.ms", SET, "5")], 0, {"retention.ms": ("5", 1)}),
         ([("retention.ms", DELETE, None)], 0, {"retention.ms": ("604800000", 5)}),
@@ -129,10 +136,9 @@ async def test_settings_are_altered_one_by_one(client: Client) -> None:
     ]
     for ops, code, after in cases:
         await client.ask(first)
-        configs = [messages.IncrementalAlterConfigsRequestConfig(*op) for op in ops]
-        assert await incremental(client, TOPIC, "t", configs, validate_only=True) == code, ops
+        assert await incremental(client, TOPIC, "t", ops, validate_only=True) == code, ops
         assert (await values(client, TOPIC, "t", "retention.ms"))["retention.ms"] == ("1000", 1)
-        assert await incremental(client, TOPIC, "t", configs) == code
+        assert await incremental(client, TOPIC, "t", ops) == code
         assert await values(client, TOPIC, "t", *(after or ["none"])) == after
 
 
@@ -144,14 +150,11 @@ async def test_lists_are_added_to_and_taken_from(client: Client) -> None:
         (APPEND, "0:2, 0:3", "0:1,0:2,0:3"),
         (SUBTRACT, "0:1,0:3", "0:2"),
     ]:
-        assert (
-            await incremental(client, TOPIC, "t", [messages.IncrementalAlterConfigsRequestConfig(name, op, value)]) == 0
-        )
+        assert await incremental(client, TOPIC, "t", [(name, op, value)]) == 0
         assert (await values(client, TOPIC, "t", name))[name] == (after, 1)
 
 
 async def test_what_cannot_be_altered(client: Client) -> None:
-    config = messages.IncrementalAlterConfigsRequestConfig("retention.ms", SET, "5")
     for kind, name, code in [
         (TOPIC, "missing", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -163,21 +166,16 @@ async def test_what_cannot_be_altered(client: Client) -> None:
         (GROUP, "g", ErrorCode.INVALID_REQUEST),
         (0, "t", ErrorCode.INVALID_REQUEST),
     ]:
-        assert await incremental(client, kind, name, [config]) == code
-        resource = messages.AlterConfigsRequestResource(kind, name, [messages.AlterConfigsRequestConfig(*config[::2])])
-        (row,) = (await client.ask(messages.AlterConfigsRequest([resource]))).responses
+        assert await incremental(client, kind, name, [("retention.ms", SET, "5")]) == code
+        asked = messages.AlterConfigsRequest([replaced(kind, name, ("retention.ms", "5"))])
+        (row,) = (await client.ask(asked)).responses
         assert row.error_code == code
 
 
 async def test_a_resource_that_is_named_twice_is_refused_and_others_are_altered(client: Client) -> None:
-    config = messages.IncrementalAlterConfigsRequestConfig("retention.ms", SET, "5")
-    named = [(TOPIC, "t"), (BROKER, "2"), (TOPIC, "t")]
-    rate = messages.IncrementalAlterConfigsRequestConfig("follower.replication.throttled.rate", SET, "5")
-    resources = [
-        messages.IncrementalAlterConfigsRequestResource(kind, name, [config if kind == TOPIC else rate])
-        for kind, name in named
-    ]
-    response = await client.ask(messages.IncrementalAlterConfigsRequest(resources))
+    topic = altered(TOPIC, "t", ("retention.ms", SET, "5"))
+    rate = altered(BROKER, "2", ("follower.replication.throttled.rate", SET, "5"))
+    response = await client.ask(messages.IncrementalAlterConfigsRequest([topic, rate, topic]))
     twice = ErrorCode.INVALID_REQUEST
     assert [row.error_code for row in response.responses] == [twice, 0, twice]
 
@@ -191,10 +189,9 @@ async def test_all_settings_are_replaced(client: Client) -> None:
         ([], 0, {"segment.ms": ("604800000", 5)}),
     ]
     for configs, code, after in cases:
-        asked = [messages.AlterConfigsRequestConfig(*config) for config in configs]
-        resource = messages.AlterConfigsRequestResource(TOPIC, "t", asked)
         for validate_only in (True, False):
-            (row,) = (await client.ask(messages.AlterConfigsRequest([resource], validate_only))).responses
+            asked = messages.AlterConfigsRequest([replaced(TOPIC, "t", *configs)], validate_only)
+            (row,) = (await client.ask(asked)).responses
             assert row.error_code == code, row.error_message
         assert await values(client, TOPIC, "t", *after) == after
 
@@ -204,8 +201,7 @@ async def test_every_broker_knows_an_altered_setting_when_the_answer_comes(
 ) -> None:
     async with connected(cluster.brokers[2].address) as other:
         for number in range(10):
-            config = messages.IncrementalAlterConfigsRequestConfig("flush.ms", SET, str(number))
-            assert await incremental(client, TOPIC, "t", [config]) == 0
+            assert await incremental(client, TOPIC, "t", [("flush.ms", SET, str(number))]) == 0
             assert await values(other, TOPIC, "t", "flush.ms") == {"flush.ms": (str(number), 1)}
 
 
@@ -232,11 +228,7 @@ async def test_thousands_of_resources_are_answered_or_refused(client: Client) ->
         assert len(results) == 10_000
         results = (await client.ask(messages.DescribeConfigsRequest([*named, resource]), version)).results
         assert {row.error_code for row in results} == {ErrorCode.INVALID_REQUEST}
-    config = messages.IncrementalAlterConfigsRequestConfig("flush.ms", SET, "1")
-    resources = [
-        messages.IncrementalAlterConfigsRequestResource(BROKER, str(n), [config])
-        for n in range(MAX_ALTERED_PER_REQUEST + 1)
-    ]
+    resources = [altered(BROKER, str(n), ("flush.ms", SET, "1")) for n in range(MAX_ALTERED_PER_REQUEST + 1)]
     response = await client.ask(messages.IncrementalAlterConfigsRequest(resources))
     assert {row.error_code for row in response.responses} == {ErrorCode.INVALID_REQUEST}
 
