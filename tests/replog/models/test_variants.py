@@ -67,6 +67,7 @@ WHY_NOT = {
     "no client's stream is lost": "lost-fetches-stay-lost",
     "nothing is compacted": "latest-of-key-goes tombstones-go-at-once",
     "there are no transactions": "aborted-shown open-transactions-forgotten",
+    "no client speaks Kafka's protocol": "kafka-acks-of-one kafka-session-keeps-offsets",
 }
 NOT_FOUND = {name: why for why, names in WHY_NOT.items() for name in names.split()}
 
