@@ -6,7 +6,7 @@ wire is a `ReplogError`: the peer's own error, REQUEST_TIMED_OUT or NETWORK_EXCE
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from google.protobuf.descriptor import ServiceDescriptor
@@ -112,22 +112,46 @@ class TalkWire(Protocol):
         """Note that nothing is under way any more after `drain`."""
 
 
-class Talk(Protocol):
-    """Another protocol than gRPC on one connection of a server: bytes in, bytes out, without a socket."""
+class Spoken(Protocol):
+    """What one connection speaks: bytes in, bytes out, without a socket."""
 
-    since_ms: int  # when it last held nothing, by the clock of `received`
+    @property
+    def places(self) -> object:
+        """False if `place` need not be called."""
+        return False
+
+    @property
+    def pending(self) -> object:
+        """True after `to_send` if the connection has to go on."""
+        return False
+
+    @property
+    def has_to_send(self) -> bool:
+        """True if `to_send` returns something now."""
+        return False
 
     def place(self) -> memoryview | None:
         """Return the place for the next bytes, if they have one of their own."""
+        return None
 
-    def to_send(self, size: int) -> list[Buffer]:
+    def to_send(self, size: int, /) -> list[Buffer]:
         """Return the next pieces to write, about so many bytes of them."""
+        return []
 
-    def received(self, data: memoryview, now_ms: int) -> None:
-        """Handle `data`, and keep no reference to it. `now_ms` is any clock that does not go back."""
+    def receive(self, data: memoryview, now_ms: int, /) -> Sequence[Any] | None:
+        """Handle `data`, and keep no reference to it; return what is left to handle. `now_ms` is any clock that does
+        not go back."""
+        return None
 
-    def landed(self, size: int) -> None:
-        """Handle `size` bytes that are in `place`."""
+    def landed(self, size: int, now_ms: int, /) -> Sequence[Any] | None:
+        """Handle `size` bytes that are in `place`, as `receive` does."""
+        return None
+
+
+class Talk(Spoken, Protocol):
+    """Another protocol than gRPC on one connection of a server."""
+
+    since_ms: int  # when it last held nothing, by the clock of `receive`
 
     def written(self) -> None:
         """Go on: all that `to_send` returned has left, or waits in the socket."""

@@ -41,7 +41,7 @@ class SimulatedWire:
         while (data := await self._stream.receive()) is not None:
             await self._reads.wait()
             if not self._ended:
-                self._talk.received(memoryview(data), int(asyncio.get_running_loop().time() * 1000))
+                self._talk.receive(memoryview(data), int(asyncio.get_running_loop().time() * 1000))
 
     async def _send(self) -> None:
         while not self._ended:

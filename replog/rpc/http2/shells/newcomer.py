@@ -48,11 +48,12 @@ class Newcomer(Accepted):
 
     # -- in plaintext
 
-    def received(self, data: memoryview, now_ms: int) -> None:
-        successor = self._becomes(self._kafka if data[0] in KAFKAS else self._grpc)
-        successor.received(data, now_ms)
-        if successor.has_to_send:
-            successor.write_soon()
+    def buffer_updated(self, nbytes: int) -> None:
+        if self.lost or self._sealed:
+            super().buffer_updated(nbytes)
+        else:
+            wanted = self._kafka if self._reads.room[0] in KAFKAS else self._grpc
+            self._becomes(wanted).buffer_updated(nbytes)
 
     def _becomes(self, wanted: Successor | None) -> Accepted:
         """Return the connection that goes on; the other protocol says best what is wrong with this one."""

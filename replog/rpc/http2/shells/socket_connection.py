@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, ClassVar, get_args
 
-from replog.log.offsets import Buffer
 from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.shells.message_stream import STEP_S, MessageStream
@@ -24,19 +23,10 @@ class SocketConnection(SocketShell):
 
     def __init__(self, http2: Connection, peer: str, silence_s: float, reads: Reads) -> None:
         super().__init__(peer, silence_s, reads)
-        self.http2 = http2
+        self.http2 = self.spoken = http2
         self.streams: dict[int, MessageStream] = {}
 
     # -- what arrives
-
-    def landing_place(self) -> memoryview | None:
-        return self.http2.place() if self.http2.places else None
-
-    def received(self, data: memoryview, now_ms: int) -> None:
-        self._handle(self.http2.receive(data, now_ms))
-
-    def landed(self, size: int, now_ms: int) -> None:
-        self._handle(self.http2.landed(size, now_ms))
 
     def _handle(self, received: Sequence[events.Event]) -> None:
         for event in received:
@@ -62,16 +52,8 @@ class SocketConnection(SocketShell):
 
     # -- what leaves
 
-    @property
-    def has_to_send(self) -> bool:
-        return self.http2.has_to_send
-
-    def to_send(self, size: int) -> list[Buffer]:
-        return self.http2.to_send(size)
-
     def written(self) -> None:
-        if self.http2.pending:
-            self._handle(self.http2.events())
+        self._handle(self.http2.events())
 
     def ask(self) -> bool:
         self.http2.ping()

@@ -11,12 +11,13 @@ import os
 import ssl
 from collections.abc import Sequence
 from time import monotonic
-from typing import cast
+from typing import Any, cast
 
 from replog.errors import ErrorCode, ReplogError
 from replog.log.offsets import Buffer
 from replog.rpc.http2.shells.reads import Reads
 from replog.rpc.http2.shells.tls_layer import TlsLayer
+from replog.rpc.transport import Spoken
 
 WRITE_BYTES = 1 << 20  # taken from the connection at once
 MAX_PIECES = 1024  # one writev takes no more (IOV_MAX)
@@ -27,8 +28,13 @@ FLIGHT = 16 << 10  # bytes of a handshake that are taken at a time: they may hav
 LATE_S = 1.0  # a look that is so late says that this process was held up, not that the peer is silent
 
 
+class _Silence(Spoken):
+    """Nothing is spoken yet."""
+
+
 class SocketShell(asyncio.BufferedProtocol):
     # Defaults of the class: an object of more than 29 fields takes 1 KiB more.
+    spoken: Spoken = _Silence()  # it is called directly: each call more costs every message
     lost = False  # never reset
     why = CLOSED
     _tls_layer: TlsLayer | None = None  # only with TLS
@@ -57,31 +63,13 @@ class SocketShell(asyncio.BufferedProtocol):
         """Return whose messages it handles, for logs."""
         return self.peer
 
-    # -- what is spoken on it: each kind of connection says how
+    # -- each kind of connection says how
 
-    def landing_place(self) -> memoryview | None:
-        """Return the place for the next bytes, if they have one of their own."""
-        return None
-
-    def received(self, data: memoryview, now_ms: int) -> None:
-        """Handle `data`, and keep no reference to it."""
-        raise NotImplementedError
-
-    def landed(self, size: int, now_ms: int) -> None:
-        """Handle `size` bytes that are in `landing_place`."""
-        raise NotImplementedError
-
-    @property
-    def has_to_send(self) -> bool:
-        """True if `to_send` returns something now."""
-        return False
-
-    def to_send(self, size: int) -> list[Buffer]:
-        """Return the next pieces, of about `size` bytes together."""
-        return []
+    def _handle(self, received: Sequence[Any]) -> None:
+        """Handle what `receive` or `landed` of `spoken` has returned."""
 
     def written(self) -> None:
-        """Go on: all that `to_send` returned has left, or waits in the socket."""
+        """Go on: all that `to_send` returned has left, or waits in the socket. Only while `spoken.pending`."""
 
     def ask(self) -> bool:
         """Ask the peer if it lives. Return False if it need not say anything now."""
@@ -113,7 +101,7 @@ class SocketShell(asyncio.BufferedProtocol):
         room = self._reads.room
         if self._sealed:
             return room[:FLIGHT]
-        if self._tls_layer is None and (place := self.landing_place()) is not None:
+        if self.spoken.places and self._tls_layer is None and (place := self.spoken.place()) is not None:
             self._landing = True
             return place[: len(room)]
         self._landing = False
@@ -130,15 +118,13 @@ class SocketShell(asyncio.BufferedProtocol):
             if nbytes >= reads.much and not (self.lost or self._sealed):  # a handshake waits elsewhere
                 reads.brought_much(self)
         else:
-            data = reads.room[:nbytes]
+            spoken, data, now_ms = self.spoken, reads.room[:nbytes], int(now * 1000)
             if nbytes >= reads.much:
                 reads.brought_much(self)
-            if self._landing:
-                self.landed(nbytes, int(now * 1000))
-            else:
-                self.received(data, int(now * 1000))
-        if self.has_to_send:  # settings, pings, credit
-            self.write_soon()  # tasks that wake now write first
+            if received := spoken.landed(nbytes, now_ms) if self._landing else spoken.receive(data, now_ms):
+                self._handle(received)
+            if spoken.has_to_send:  # settings, pings, credit
+                self.write_soon()  # tasks that wake now write first
 
     def pause_writing(self) -> None:
         self._full = True
@@ -191,16 +177,17 @@ class SocketShell(asyncio.BufferedProtocol):
             goes_on.close()
 
     def _take_plain(self, tls_layer: TlsLayer, now_ms: int) -> None:
+        spoken = self.spoken
         while not self.lost:  # a message may close it
-            place = self.landing_place()
+            place = spoken.place() if spoken.places else None
             room = self._reads.plain if place is None else place
             size = tls_layer.fill(room)
             if not size:
                 break
-            if place is None:
-                self.received(room[:size], now_ms)
-            else:
-                self.landed(size, now_ms)
+            if received := spoken.receive(room[:size], now_ms) if place is None else spoken.landed(size, now_ms):
+                self._handle(received)
+        if spoken.has_to_send:
+            self.write_soon()
 
     def new_tls_layer(self, data: memoryview) -> TlsLayer | None:
         """Make the TLS when the first bytes arrive."""
@@ -248,7 +235,8 @@ class SocketShell(asyncio.BufferedProtocol):
         self._write()
 
     def _write(self) -> None:
-        while not (self._full or self.lost or self._sealed) and (pieces := self.to_send(WRITE_BYTES)):
+        spoken = self.spoken
+        while not (self._full or self.lost or self._sealed) and (pieces := spoken.to_send(WRITE_BYTES)):
             plain = size = sum(map(len, pieces))
             try:
                 if self._tls_layer is not None:
@@ -265,7 +253,8 @@ class SocketShell(asyncio.BufferedProtocol):
                 self._transport.write(_after(sent, pieces))  # it pauses writing until the socket has taken it
             if plain < WRITE_BYTES:
                 break
-        self.written()
+        if spoken.pending:
+            self.written()
 
     # -- the end
 

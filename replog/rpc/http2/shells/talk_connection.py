@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 
 from replog.errors import ReplogError
-from replog.log.offsets import Buffer
 from replog.rpc.http2.shells.accepted import SILENCE_S, Accepted
 from replog.rpc.transport import NewTalk
 
@@ -17,27 +16,12 @@ class TalkConnection(Accepted):
         self._wants_more = True
         self._in_line = False
         self.succeed(newcomer)
-        self._talk = new_talk(self)
+        self._talk = self.spoken = new_talk(self)
+        if self.unauthenticated:
+            self.hang_up(self.unauthenticated)
 
     def __str__(self) -> str:
         return f"{self.peer}, {self._talk}"
-
-    # -- what is spoken
-
-    def landing_place(self) -> memoryview | None:
-        return self._talk.place()
-
-    def received(self, data: memoryview, now_ms: int) -> None:
-        if self.unauthenticated:
-            self.hang_up(self.unauthenticated)
-        else:
-            self._talk.received(data, now_ms)
-
-    def landed(self, size: int, now_ms: int) -> None:
-        self._talk.landed(size)
-
-    def to_send(self, size: int) -> list[Buffer]:
-        return self._talk.to_send(size)
 
     def written(self) -> None:
         self._talk.written()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from replog.kafka.frames import ServerFrames
+from replog.log.offsets import Buffer
 from replog.rpc.transport import TalkWire
 from replog.server.broker.clients.quotas import MAX_THROTTLE_MS
 from replog.server.broker.kafka.call import Call, Kept
@@ -17,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 class KafkaTalk(ServerFrames):
     """`replog.rpc.transport.Talk`, and the `Line` of its calls."""
+
+    places = pending = True  # `place` and `written` are always called
 
     def __init__(self, dispatcher: Dispatcher, wire: TalkWire) -> None:
         super().__init__(dispatcher.serves, most_bytes)
@@ -37,13 +40,13 @@ class KafkaTalk(ServerFrames):
 
     # -- requests
 
-    def received(self, data: memoryview, now_ms: int) -> None:
+    def receive(self, data: Buffer, now_ms: int = 0) -> None:
         if not self.held():
             self.since_ms = now_ms
-        self.receive(data)
+        super().receive(data)
         self._serve()
 
-    def landed(self, size: int) -> None:
+    def landed(self, size: int, _now_ms: int = 0) -> None:
         super().landed(size)
         self._serve()
 

@@ -17,6 +17,7 @@ class Echo:
     """Says everything again, in capitals; hangs up after "bye", and reads no more after "hush"."""
 
     since_ms = 0
+    places = pending = has_to_send = False
 
     def __init__(self, wire: TalkWire) -> None:
         self.closed = False
@@ -26,7 +27,7 @@ class Echo:
     def place(self) -> memoryview | None:
         return None
 
-    def received(self, data: memoryview, now_ms: int) -> None:
+    def receive(self, data: memoryview, now_ms: int) -> None:
         assert now_ms >= self.since_ms
         self._answers.append(bytes(data).upper())
         self._wire.write()
@@ -34,7 +35,7 @@ class Echo:
             self._wire.hang_up("it said so")
         self._wire.read(data != b"hush")
 
-    def landed(self, size: int) -> None:
+    def landed(self, size: int, now_ms: int) -> None:
         raise AssertionError(f"{size} bytes landed nowhere")
 
     def to_send(self, size: int) -> list[Buffer]:
