@@ -33,6 +33,7 @@ class Connection(Receiver):
         self.send_message, self.waiting = self.outflow.send_message, self.outflow.waiting
         self.consumed, self.holdings = self.inflow.consumed, self.inflow.holdings
         self.places = self.inflow.places  # the streams whose message may have a `place`
+        self.speaks = "HTTP/2 (gRPC)"  # what a peer is told whose first bytes are no preface
         self._preface = PREFACE if side == "server" else b""  # the rest of it that has yet to arrive
         self._table = NO_TABLE  # sent before the first header block
         self._failed = False
@@ -68,7 +69,7 @@ class Connection(Receiver):
     def _after_preface(self, data: Buffer) -> Buffer:
         begin = bytes(data[: len(self._preface)])
         if not self._preface.startswith(begin):
-            raise ConnectionFailure(PROTOCOL_ERROR, f"this port speaks HTTP/2 (gRPC); a peer began with {begin!r}")
+            raise ConnectionFailure(PROTOCOL_ERROR, f"this port speaks {self.speaks}; a peer began with {begin!r}")
         self._preface = self._preface[len(begin) :]
         return data[len(begin) :]
 

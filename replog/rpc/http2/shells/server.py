@@ -62,8 +62,8 @@ class H2Server(Services):
 
     def serve_kafka(self, new_talk: NewTalk, *, grpc: bool) -> None:
         self._kafka = partial(TalkConnection, new_talk=new_talk)
-        if not grpc:
-            self._grpc = None
+        also = " and Kafka's protocol"
+        self._grpc = partial(ServerConnection, routes=self.routes, also=also) if grpc else None
 
     async def start(self) -> str:
         host, port = parse_address(self._address)

@@ -103,11 +103,12 @@ class ServerCall:
 
 
 class ServerConnection(Accepted, SocketConnection):
-    def __init__(self, newcomer: Accepted, routes: Mapping[str, Route]) -> None:
+    def __init__(self, newcomer: Accepted, routes: Mapping[str, Route], also: str = "") -> None:
         bounds = Bounds(MAX_REQUEST_BYTES, max_streams=MAX_STREAMS)
         SocketConnection.__init__(self, Connection("server", bounds), "the client", SILENCE_S, newcomer.shared.reads)
         self.calls: dict[int, ServerCall] = {}
         self._routes = routes
+        self.http2.speaks += also
         self.succeed(newcomer)
 
     def __str__(self) -> str:

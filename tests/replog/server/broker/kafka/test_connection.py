@@ -295,6 +295,13 @@ async def test_a_wrong_frame_ends_its_connection_with_a_reason_in_the_log(served
     await until(lambda: not served.server.connections)
 
 
+async def test_who_speaks_neither_protocol_is_told_both(served, caplog):
+    async with connected(served.address) as stranger:
+        stranger.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        await stranger.rest()
+    assert "this port speaks HTTP/2 (gRPC) and Kafka's protocol; a peer began with b'GET" in caplog.text
+
+
 async def test_many_frames_that_do_not_end_give_way_to_others(served, monkeypatch, caplog):
     monkeypatch.setattr(limits, "MAX_UNREAD_BYTES", 8 * MIB)
     served.server._shared.unread._part = MIB
