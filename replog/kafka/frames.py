@@ -8,7 +8,7 @@ A frame is its size in four bytes, a header, a message. A size is only a promise
 |---|---|
 | a frame in hand | has at most as many bytes as its API may; a larger one is a `failure` before it has any room |
 | whole frames that wait | came with the last read; a shell reads no more while there are some |
-| requests under way | are at most `MAX_UNDER_WAY`, their answers about `MOST_UNSENT` bytes: further ones wait |
+| requests under way | are at most `MAX_UNDER_WAY`, of about `MOST_ASKED` bytes, answers of `MOST_UNSENT`: others wait |
 | after a `failure` | no more is taken, and what came before is still there, and leaves |
 """
 
@@ -31,8 +31,9 @@ CLIENT_ID = 256  # characters that are kept
 GROWS = 8
 SMALL = 1024  # bytes of room that the first few of a frame get
 LARGE = 64 << 10  # a frame that lacks so much is read into its place
-API_VERSIONS = 18
+PRODUCE, API_VERSIONS = 0, 18
 MOST_UNSENT = 1 << 20  # bytes of answers that wait; beyond, requests wait, too
+MOST_ASKED = 1 << 20  # bytes of requests that are not answered, apart from produces, which do not keep their records
 MOST_TAGS = 100  # a header has no more
 _BEGIN = 6  # bytes that say what a frame may have: its size and its API
 _NOWHERE = memoryview(b"")
@@ -148,10 +149,11 @@ class Frames:
 
 
 class _Answer:
-    __slots__ = ("correlation_id", "gone", "pieces", "ready")
+    __slots__ = ("asked", "correlation_id", "gone", "pieces", "ready")
 
-    def __init__(self, correlation_id: int) -> None:
+    def __init__(self, correlation_id: int, asked: int) -> None:
         self.correlation_id = correlation_id
+        self.asked = asked  # bytes of the request
         self.ready = False
         self.pieces = deque[Buffer]()
         self.gone: Callable[[], None] | None = None
@@ -167,7 +169,7 @@ class ServerFrames(Frames):
         self.gone: list[Callable[[], None]] = []  # a shell calls those of answers that have left, and clears the list
         self._answers: dict[int, _Answer] = {}  # requests under way have one each, by their numbers
         self._first = 0  # the number of the first of them
-        self._unsent = 0
+        self._unsent = self._asked = 0
 
     @property
     def under_way(self) -> int:
@@ -181,7 +183,9 @@ class ServerFrames(Frames):
 
     def next(self) -> Request | None:
         """Return the next request; None if there is none, if too much is under way, or when it is a `failure`."""
-        if not self._waiting or len(self._answers) >= MAX_UNDER_WAY or self._unsent > MOST_UNSENT:
+        if not self._waiting or len(self._answers) >= MAX_UNDER_WAY:
+            return None
+        if self._unsent > MOST_UNSENT or self._asked > MOST_ASKED:
             return None
         frame = self._take()
         key = version = -1
@@ -201,7 +205,9 @@ class ServerFrames(Frames):
             self._drop_waiting()
             return None
         number = self._first + len(self._answers)
-        self._answers[number] = _Answer(correlation_id)
+        asked = 0 if key == PRODUCE else len(frame)
+        self._answers[number] = _Answer(correlation_id, asked)
+        self._asked += asked
         return Request(number, key, version, correlation_id, client_id, message, len(frame))
 
     def answer(self, number: int, pieces: Sequence[Buffer] | None, gone: Callable[[], None] | None = None) -> bool:
@@ -241,6 +247,7 @@ class ServerFrames(Frames):
     def _forget_first(self) -> None:
         answer = self._answers.pop(self._first)
         self._first += 1
+        self._asked -= answer.asked
         if not self._answers:
             self._answers = {}  # the old one keeps the memory of all that it had
         if answer.gone is not None:

@@ -91,7 +91,7 @@ RULES = {
     "Controller/AlterTopicConfigs": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _admin("ALTER_CONFIGS", On.TOPIC)),
     "Controller/AlterBrokerConfigs": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _admin("ALTER_CONFIGS")),
     "Controller/AlterClientQuotas": (Limit(100, MIB, MAX_CONFIGS_PER_REQUEST), _admin("ALTER_CONFIGS")),
-    "Controller/DescribeClientQuotas": (Limit(100, 64 * KIB), _admin("DESCRIBE_CONFIGS")),
+    "Controller/DescribeClientQuotas": (Limit(100, 64 * KIB), _acl("DESCRIBE_CONFIGS")),
     "Controller/ElectLeaders": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _admin("ALTER")),
     "Controller/DescribeLogEnds": (Limit(100, 8 * MIB, MAX_CLUSTER_PARTITIONS), _acl("DESCRIBE")),
     "Controller/AlterPartitionReassignments": (

@@ -29,14 +29,14 @@ LINES = {
     "replog/console": 1_443,
     "replog/controller": 2_539,
     "replog/demo": 531,
-    "replog/kafka": 1_021,
+    "replog/kafka": 1_028,
     "replog/local_cluster": 1_297,
     "replog/log": 8_010,
     "replog/log_tools": 2_165,
     "replog/metadata": 933,
     "replog/purgatory": 136,
-    "replog/rpc": 6_679,
-    "replog/server": 12_701,
+    "replog/rpc": 6_661,
+    "replog/server": 12_710,
     "replog/simulator": 9_278,
     "spark_jobs": 1_167,
     "spark_jobs/audit": 3_530,
@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 536
-TESTS = 76_519
+TESTS = 76_551
 RESULTS = 134
 PAGES, WORDS = 25, 45_730
 

@@ -12,6 +12,7 @@ from replog.kafka.frames import (
     CLIENT_ID,
     GROWS,
     LARGE,
+    MOST_ASKED,
     MOST_TAGS,
     MOST_UNSENT,
     SMALL,
@@ -264,6 +265,22 @@ def test_requests_wait_while_many_are_under_way_or_their_answers_are_not_taken(m
     frames.drop()
     assert not frames.under_way
     assert not frames.held()
+
+
+def test_large_requests_wait_for_the_answers_to_others_and_produces_do_not():
+    large = framed(header(18, 0, 0) + bytes(MOST_ASKED))
+    frames = ServerFrames(serves, most)
+    frames.receive(3 * large)
+    assert frames.next().number == 0
+    assert frames.next() is None, "its objects take up to eight times as much, until it is answered"
+    frames.answer(0, [b""])
+    frames.to_send(100)
+    assert frames.next().number == 1
+    assert frames.next() is None
+    frames = ServerFrames(serves, most)
+    body = header(PRODUCE, 3, 0) + struct.pack(">hhii", -1, -1, 0, 0) + bytes(MOST_ASKED)
+    frames.receive(3 * framed(body))
+    assert [frames.next().number for _ in range(3)] == [0, 1, 2]
 
 
 def test_a_frame_that_would_become_many_objects_is_refused_before_they_take_much_memory():

@@ -128,9 +128,11 @@ def test_a_certificate_is_enough_for_its_role_and_for_nothing_else(service, meth
 
 def test_a_broker_passes_on_only_what_clients_of_kafkas_protocol_ask_of_a_controller():
     forwarded = {row for row, access in ACCESS.items() if access.forwarded}
-    assert len(forwarded) == 13
+    assert len(forwarded) == 12
     assert all(row.startswith("Controller/") and ACCESS[row].role is Role.ANY for row in forwarded)
-    assert not forwarded & {f"Controller/{name}" for name in ("UnregisterBroker", "ReportAudit", "DescribeLogEnds")}
+    assert not forwarded & {
+        f"Controller/{name}" for name in ("UnregisterBroker", "ReportAudit", "DescribeLogEnds", "DescribeClientQuotas")
+    }
 
 
 def test_a_topic_is_created_by_who_may_create_it_or_any():

@@ -12,8 +12,9 @@ from replog.server.broker.kafka.service import KafkaService
 async def serve(service: KafkaService, call: Call) -> messages.AlterReplicaLogDirsResponse:
     request: messages.AlterReplicaLogDirsRequest = call.message
     check(call, Operation.ALTER)
+    count = sum(len(numbers) for _, topics in request.dirs for _, numbers in topics)
+    check_count(count, MAX_PARTITIONS_PER_REQUEST, "replicas")
     moves = [(path, topic, number) for path, topics in request.dirs for topic, numbers in topics for number in numbers]
-    check_count(len(moves), MAX_PARTITIONS_PER_REQUEST, "replicas")
     asked = pb.AlterReplicaLogDirsRequest()
     for path, topic, number in moves:
         asked.replicas.add(topic=topic, partition=number, log_dir=path)

@@ -2,7 +2,8 @@
 
 from replog.common.acl import Operation
 from replog.kafka import messages
-from replog.server.broker.kafka.admin_rows import by_topic, check
+from replog.rpc.limits import MAX_CLUSTER_PARTITIONS
+from replog.server.broker.kafka.admin_rows import by_topic, check, check_count
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.service import KafkaService
 
@@ -10,6 +11,7 @@ from replog.server.broker.kafka.service import KafkaService
 async def serve(service: KafkaService, call: Call) -> messages.DescribeLogDirsResponse:
     request: messages.DescribeLogDirsRequest = call.message
     check(call, Operation.DESCRIBE)
+    check_count(sum(len(numbers) for _, numbers in request.topics or ()), MAX_CLUSTER_PARTITIONS, "replicas")
     asked = {(topic, number) for topic, numbers in request.topics or () for number in numbers}
     row, results = messages.DescribeLogDirsResponsePartition, []
     for directory in await service.log_dirs.described(lambda *replica: request.topics is None or replica in asked):

@@ -4,7 +4,9 @@ from replog.common.acl import Operation
 from replog.errors import ErrorCode
 from replog.kafka import messages
 from replog.metadata.values import PartitionState
+from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
 from replog.server.broker.kafka import cluster_rows
+from replog.server.broker.kafka.admin_rows import check_count
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.cluster_rows import Endpoints
 from replog.server.broker.kafka.service import KafkaService
@@ -15,6 +17,7 @@ MAX_PAGE = 2000  # partitions of one answer, as in Kafka
 
 async def serve(service: KafkaService, call: Call) -> messages.DescribeTopicPartitionsResponse:
     request, image, live = call.message, service.context.image, cluster_rows.endpoints(service)
+    check_count(len(request.topics), MAX_PARTITIONS_PER_REQUEST, "topics")
     first, first_partition = request.cursor or ("", 0)
     if first_partition < 0:
         raise ErrorCode.INVALID_REQUEST.error(f"the cursor's partition {first_partition} is negative")

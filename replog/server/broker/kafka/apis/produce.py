@@ -61,7 +61,7 @@ def serve(service: KafkaService, call: Call) -> Iterator[None]:
                 yield
     if count > MAX_PARTITIONS_PER_REQUEST:
         raise ErrorCode.INVALID_REQUEST.error(f"{count} batches in one request; at most {MAX_PARTITIONS_PER_REQUEST}")
-    call.message = None  # otherwise its records stay in memory until the answer
+    call.message = message._replace(topic_data=())  # otherwise its records stay in memory until the answer
     throttle.record(size)
     call.throttle(throttle.wait_ms())
     produce = Produce(

@@ -5,7 +5,7 @@ from typing import Any
 
 from replog.errors import ErrorCode
 from replog.kafka import messages
-from replog.topic import TopicPartition
+from replog.topic import MAX_CLUSTER_PARTITIONS, TopicPartition
 from tests.replog.server.broker.conftest import InProcessCluster, batch, eventually
 from tests.replog.server.broker.kafka.client import Client, connected
 
@@ -135,6 +135,8 @@ async def test_log_directories(cluster: InProcessCluster, client: Client) -> Non
             for (_, partition), row in rows.items():
                 assert (row.partition_size > 1000) == (partition == 1)
                 assert (row.offset_lag, row.is_future_key) == (0, False)
+    response = await client.ask(messages.DescribeLogDirsRequest([topic("t", [0] * (MAX_CLUSTER_PARTITIONS + 1))]))
+    assert (response.error_code, response.results) == (ErrorCode.INVALID_REQUEST, [])
 
 
 async def test_a_broker_without_logs_says_so(cluster: InProcessCluster, client: Client) -> None:
