@@ -113,7 +113,7 @@ class TalkWire(Protocol):
 
 
 class Spoken(Protocol):
-    """What one connection speaks: bytes in, bytes out, without a socket."""
+    """One connection speaks it: it takes bytes and gives bytes, and knows no socket."""
 
     @property
     def places(self) -> object:

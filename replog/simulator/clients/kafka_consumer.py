@@ -30,7 +30,7 @@ class KafkaConsumer(KafkaClient):
         self._positions: dict[TopicPartition, int] = {}
         self._epochs: dict[TopicPartition, int] = {}  # the last batches that were read have these
         self._asks = messages.FetchRequest(max_wait_ms=300, min_bytes=1, max_bytes=1 << 20, session_epoch=0)
-        self._sessions: dict[str, tuple[messages.FetchRequest, Wanted]] = {}  # as the leaders know them
+        self._sessions: dict[str, tuple[messages.FetchRequest, Wanted]] = {}  # the leaders know them so
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         self.assignment = partitions

@@ -33,7 +33,7 @@ class Connection(Receiver):
         self.send_message, self.waiting = self.outflow.send_message, self.outflow.waiting
         self.consumed, self.holdings = self.inflow.consumed, self.inflow.holdings
         self.places = self.inflow.places  # the streams whose message may have a `place`
-        self.speaks = "HTTP/2 (gRPC)"  # what a peer is told whose first bytes are no preface
+        self.speaks = "HTTP/2 (gRPC)"  # a peer is told so if its first bytes are no preface
         self._preface = PREFACE if side == "server" else b""  # the rest of it that has yet to arrive
         self._table = NO_TABLE  # sent before the first header block
         self._failed = False

@@ -32,9 +32,13 @@ def served() -> dict[int, Api]:
 def new_handlers() -> dict[int, Handler]:
     """Return the handlers of one listener, each with the places for its calls."""
     gates = {key: Gate(f"Kafka/{api.name}", Limit(CALLS, 0)) for key, api in served().items()}
-    serves = {key: import_module(_module(api)).serve for key, api in served().items()}
+    serves = {key: module.serve for key, module in _MODULES.items()}
     return {key: Handler(APIS[key], serve, iscoroutinefunction(serve), gates[key]) for key, serve in serves.items()}
 
 
 def _module(api: Api) -> str:
     return f"{_APIS}.{re.sub('(?<!^)(?=[A-Z])', '_', api.name).lower()}"
+
+
+# A broker whose loop runs would be held for 90 ms by these imports.
+_MODULES = {key: import_module(_module(api)) for key, api in served().items()}

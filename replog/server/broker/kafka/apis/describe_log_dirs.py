@@ -2,10 +2,10 @@
 
 from replog.common.acl import Operation
 from replog.kafka import messages
-from replog.rpc.limits import MAX_CLUSTER_PARTITIONS
 from replog.server.broker.kafka.admin_rows import by_topic, check, check_count
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.service import KafkaService
+from replog.topic import MAX_CLUSTER_PARTITIONS
 
 
 async def serve(service: KafkaService, call: Call) -> messages.DescribeLogDirsResponse:

@@ -98,8 +98,8 @@ def _rows(version: int) -> Rows:
 def _kept(service: KafkaService, version: int) -> dict[str, bytes]:
     """Return the rows of topics that were encoded in this version, by name. When the metadata change others are begun,
     so one that is encoded meanwhile is in nobody's way."""
-    image_version, kept = service.context.image.version, service.kept.get("Metadata")
+    image_version = service.context.image.version
+    kept: tuple[int, dict[int, dict[str, bytes]]] | None = service.kept.get("Metadata")
     if kept is None or kept[0] != image_version:
         kept = service.kept["Metadata"] = image_version, {}  # else versions that nobody asks for again keep theirs
-    rows: dict[str, bytes] = kept[1].setdefault(version, {})
-    return rows
+    return kept[1].setdefault(version, {})
