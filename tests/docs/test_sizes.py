@@ -44,7 +44,7 @@ LINES = {
     "spark_jobs/replicas": 2_779,
 }
 FILES = 536
-TESTS = 76_548
+TESTS = 76_551
 RESULTS = 134
 PAGES, WORDS = 25, 45_750
 

@@ -254,3 +254,6 @@ async def test_topics_are_described_in_pages(
     monkeypatch.setattr(describe_topic_partitions, "MAX_PAGE", 4)
     response = await client.ask(DescribeTopicPartitionsRequest((), 2000))
     assert response.next_cursor == ("b", 1), "a page has a bound of its own"
+    many = [DescribeTopicPartitionsRequestTopic("a" * 60)] * 10_001
+    refused = await client.ask(DescribeTopicPartitionsRequest(many))
+    assert {topic.error_code for topic in refused.topics} == {ErrorCode.INVALID_REQUEST}
