@@ -13,7 +13,7 @@ from replog.rpc.http2.protocol import events
 from replog.rpc.http2.protocol.bounds import Bounds
 from replog.rpc.http2.protocol.connection import Connection
 from replog.rpc.http2.protocol.frames import CANCEL, ENHANCE_YOUR_CALM
-from replog.rpc.http2.shells.accepted import Accepted
+from replog.rpc.http2.shells.accepted import SILENCE_S, Accepted
 from replog.rpc.http2.shells.calls import ANSWER, OK_TRAILERS, Refused, parse_request, trailers, whole_answer
 from replog.rpc.http2.shells.message_stream import MessageStream
 from replog.rpc.http2.shells.socket_connection import SocketConnection
@@ -23,7 +23,6 @@ from replog.rpc.serving import Route, decoded, serve, status_of
 from replog.rpc.status import CallStatus, to_status
 from replog.rpc.transport import Handle, always
 
-SILENCE_S = 30.0  # the silence before a ping
 _TOO_LATE = CallStatus(code_pb2.DEADLINE_EXCEEDED, "the time that the client gave has passed", b"")
 _STOPPING = CallStatus(code_pb2.UNAVAILABLE, "the server is stopping; ask another one, or this one later", b"")
 

@@ -32,8 +32,8 @@ class Line(Protocol):
 
 class Call:
     __slots__ = (
-        *("_authorizer", "_settled", "api", "begun_s", "client_id", "connection", "message", "number"),
-        *("size", "throttle_ms", "version"),
+        *("_authorizer", "_settled", "api", "begun_s", "connection", "message", "number"),
+        *("throttle_ms", "version"),
     )
 
     def __init__(self, connection: Line, authorizer: Authorizer, api: Api, request: Request, begun_s: float) -> None:
@@ -41,9 +41,7 @@ class Call:
         self.api = api
         self.number = request.number
         self.version = request.version
-        self.client_id = request.client_id  # it proves nothing, and has 256 characters at most
         self.message = request.message  # `records` and `bytes` are views of this request's own memory
-        self.size = request.size  # bytes
         self.begun_s = begun_s  # the clock's monotonic seconds
         self.throttle_ms = 0
         self._authorizer = authorizer

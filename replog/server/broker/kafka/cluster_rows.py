@@ -13,6 +13,7 @@ from replog.topic import validate_topic_name
 LISTENER_NOT_FOUND = 72  # Kafka's code
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})  # Kafka's own: no client makes them
 CLUSTER_METADATA = "__cluster_metadata"  # nor that of its controllers
+NEVER_MADE = INTERNAL_TOPICS | {CLUSTER_METADATA}
 
 
 Endpoints = dict[int, DescribeClusterResponseBroker]

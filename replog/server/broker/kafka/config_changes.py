@@ -55,8 +55,7 @@ async def alter(service: KafkaService, call: Call, row: Callable[..., Any], *, r
         return row(**said)
 
     rows = await in_lots(request.resources, one)
-    if version := max(versions):
-        await until_all_know(service, version, until_s)
+    await until_all_know(service, max(versions), until_s)
     return rows
 
 

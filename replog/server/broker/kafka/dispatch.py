@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from replog.errors import ErrorCode, ReplogError
-from replog.kafka.frames import API_VERSIONS, Request, answer_body
+from replog.kafka.frames import API_VERSIONS, PRODUCE, Request, answer_body
 from replog.kafka.versions import Api
 from replog.log.offsets import Buffer
 from replog.rpc import limits
 from replog.rpc.peer import handling
-from replog.server.broker.kafka.apis.api_versions import PRODUCE, unknown_version
+from replog.server.broker.kafka.apis.api_versions import unknown_version
 from replog.server.broker.kafka.call import Call, Line
 from replog.server.broker.kafka.handlers import Handler
 from replog.server.broker.kafka.refusals import refused

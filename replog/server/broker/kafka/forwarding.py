@@ -52,7 +52,9 @@ async def ask_controller(service: KafkaService, method: str, request: Message, u
 
 async def until_all_know(service: KafkaService, version: int, until_s: float) -> None:
     """Wait until every live broker has the metadata of `version`: a client may ask any of them next. No longer than
-    until `until_s`, or `KNOWN_S`: then the change is made all the same."""
+    until `until_s`, or `KNOWN_S`: then the change is made all the same. Version 0: nothing was changed."""
+    if not version:
+        return
     context = service.context
     with suppress(TimeoutError):
         async with asyncio.timeout_at(min(until_s, asyncio.get_running_loop().time() + KNOWN_S)):

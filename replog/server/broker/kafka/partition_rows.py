@@ -3,22 +3,19 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from replog.errors import ErrorCode
 from replog.rpc.limits import MAX_PARTITIONS_PER_REQUEST
+from replog.server.broker.kafka.admin_rows import check_count
 from replog.server.work import in_slices
 
 
-def check_count(topics: Sequence[Any]) -> None:
+def check_named(topics: Sequence[Any]) -> None:
     """Raise INVALID_REQUEST if these pairs of a topic and its partitions have too many."""
-    if (count := sum(len(partitions) for _, partitions in topics)) > MAX_PARTITIONS_PER_REQUEST:
-        raise ErrorCode.INVALID_REQUEST.error(
-            f"{count} partitions in one request; at most {MAX_PARTITIONS_PER_REQUEST}"
-        )
+    check_count(sum(len(partitions) for _, partitions in topics), MAX_PARTITIONS_PER_REQUEST, "partitions")
 
 
 async def rows_by_topic(topics: Sequence[Any], row: Callable[[str, Any], Awaitable[Any]]) -> list[Any]:
-    """Return the topics of an answer, which are pairs like those of its request. Raises as `check_count`."""
-    check_count(topics)
+    """Return the topics of an answer, which are pairs like those of its request. Raises as `check_named`."""
+    check_named(topics)
     answered = [(topic, list[Any]()) for topic, _ in topics]
     each = (
         (topic, partition, rows)

@@ -13,7 +13,7 @@ from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.authorizer import Permits, everything
 from replog.server.broker.kafka.admin_rows import check, check_count, told_in
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.cluster_rows import CLUSTER_METADATA, INTERNAL_TOPICS, why_unknown
+from replog.server.broker.kafka.cluster_rows import NEVER_MADE, why_unknown
 from replog.server.broker.kafka.forwarding import ask_controller, deadline, in_lots, until_all_know
 from replog.server.broker.kafka.service import KafkaService
 
@@ -43,8 +43,7 @@ async def change_each(
 
     once = {topic.name if topic.name is not None else topic: topic for topic in topics}
     rows = await in_lots(list(once.values()), one)
-    if version := max(versions):
-        await until_all_know(service, version, until_s)
+    await until_all_know(service, max(versions), until_s)
     return rows
 
 
@@ -78,10 +77,7 @@ async def make_unknown(service: KafkaService, call: Call, names: Sequence[str]) 
     async def make(name: str) -> int:
         if not permits(name):
             errors[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif (
-            name not in (*INTERNAL_TOPICS, CLUSTER_METADATA)
-            and why_unknown(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        ):
+        elif name not in NEVER_MADE and why_unknown(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             try:
                 created = await create(service, pb.CreateTopicRequest(topic=name), until_s)
             except ReplogError as error:
@@ -95,6 +91,5 @@ async def make_unknown(service: KafkaService, call: Call, names: Sequence[str]) 
                 return created.metadata_version
         return 0
 
-    if version := max(await in_lots(names, make)):
-        await until_all_know(service, version, until_s)
+    await until_all_know(service, max(await in_lots(names, make)), until_s)
     return errors

@@ -37,8 +37,7 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterClientQuotas
         return messages.AlterClientQuotasResponseEntry(**row)
 
     rows = await in_lots(request.entries, one)
-    if version := max(versions):
-        await until_all_know(service, version, until_s)
+    await until_all_know(service, max(versions), until_s)
     return messages.AlterClientQuotasResponse(entries=rows)
 
 

@@ -7,6 +7,7 @@ from replog.rpc.v1 import log_dirs_pb2 as pb
 from replog.server.broker.kafka.admin_rows import by_topic, check, check_count
 from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.service import KafkaService
+from replog.server.work import in_slices
 
 
 async def serve(service: KafkaService, call: Call) -> messages.AlterReplicaLogDirsResponse:
@@ -14,9 +15,9 @@ async def serve(service: KafkaService, call: Call) -> messages.AlterReplicaLogDi
     check(call, Operation.ALTER)
     count = sum(len(numbers) for _, topics in request.dirs for _, numbers in topics)
     check_count(count, MAX_PARTITIONS_PER_REQUEST, "replicas")
-    moves = [(path, topic, number) for path, topics in request.dirs for topic, numbers in topics for number in numbers]
+    moves = ((path, topic, number) for path, topics in request.dirs for topic, numbers in topics for number in numbers)
     asked = pb.AlterReplicaLogDirsRequest()
-    for path, topic, number in moves:
+    async for path, topic, number in in_slices(moves):
         asked.replicas.add(topic=topic, partition=number, log_dir=path)
     answer = await service.log_dirs.alter_replica_log_dirs(asked)
     rows = (

@@ -5,7 +5,7 @@ from functools import cache
 
 from replog.errors import ErrorCode
 from replog.kafka.codec import encode_response
-from replog.kafka.frames import API_VERSIONS
+from replog.kafka.frames import API_VERSIONS, PRODUCE
 from replog.kafka.messages import (
     ApiVersionsRequest,
     ApiVersionsResponse,
@@ -17,7 +17,6 @@ from replog.server.broker.kafka.call import Call
 from replog.server.broker.kafka.handlers import served
 from replog.server.broker.kafka.service import KafkaService
 
-PRODUCE = 0
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]{0,198}[a-zA-Z0-9])?")
 _FEATURE, _OLDEST, _LEVEL = "metadata.version", 7, 27  # 3.3-IV3, and that of Kafka 4.1: tools ask for it
 

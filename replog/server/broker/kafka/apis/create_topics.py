@@ -9,7 +9,7 @@ from replog.kafka import messages
 from replog.rpc.v1 import controller_pb2 as pb
 from replog.server.authorizer import refused_topic
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.cluster_rows import CLUSTER_METADATA, INTERNAL_TOPICS
+from replog.server.broker.kafka.cluster_rows import CLUSTER_METADATA, NEVER_MADE
 from replog.server.broker.kafka.config_rows import DEFAULT, DYNAMIC_TOPIC, TOPIC, settings_of
 from replog.server.broker.kafka.service import KafkaService
 from replog.server.broker.kafka.slices import Rows
@@ -29,7 +29,7 @@ async def serve(service: KafkaService, call: Call) -> bytes:
         if not permits(topic.name):
             raise refused_topic(topic.name)
         validate_topic_name(topic.name)
-        if topic.name in (*INTERNAL_TOPICS, CLUSTER_METADATA):
+        if topic.name in NEVER_MADE:
             code = ErrorCode.INVALID_REQUEST if topic.name == CLUSTER_METADATA else ErrorCode.INVALID_TOPIC_EXCEPTION
             raise code.error(f"topic {topic.name} is internal; choose another name")
         other = alike.setdefault(_without_dots(topic.name), topic.name)

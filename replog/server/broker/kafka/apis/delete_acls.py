@@ -23,12 +23,8 @@ async def serve(service: KafkaService, call: Call) -> messages.DeleteAclsRespons
     until_s = deadline(service, service.context.config.request_timeout_ms)
     check(call, Operation.ALTER)
     check_count(len(request.filters), MAX_ACLS_PER_REQUEST, "filters")
-    present, gone, rows, wide = (
-        dict.fromkeys(await fitting_acls(service, AclFilter(), until_s)),
-        dict[Acl, None](),
-        [],
-        0,
-    )
+    present = dict.fromkeys(await fitting_acls(service, AclFilter(), until_s))
+    gone, rows, wide = dict[Acl, None](), [], 0
     for asked in request.filters:
         row: dict[str, Any] = {}
         with told_in(row):
@@ -46,6 +42,5 @@ async def serve(service: KafkaService, call: Call) -> messages.DeleteAclsRespons
         lot = islice(gone, first, first + MAX_ACLS_PER_REQUEST)
         exactly = pb.DeleteAclsRequest(filters=(acl_filter_to_message(AclFilter(*acl)) for acl in lot))
         version = (await ask_controller(service, "delete_acls", exactly, until_s)).metadata_version
-    if version:
-        await until_all_know(service, version, until_s)
+    await until_all_know(service, version, until_s)
     return messages.DeleteAclsResponse(filter_results=rows)

@@ -7,14 +7,14 @@ from replog.errors import ReplogError
 from replog.kafka import messages
 from replog.server.broker.clients.offsets import delete_records
 from replog.server.broker.kafka.call import Call
-from replog.server.broker.kafka.partition_rows import check_count, rows_by_topic
+from replog.server.broker.kafka.partition_rows import check_named, rows_by_topic
 from replog.server.broker.kafka.service import KafkaService
 from replog.topic import TopicPartition
 
 
 async def serve(service: KafkaService, call: Call) -> messages.DeleteRecordsResponse:
     topics = call.message.topics
-    check_count(topics)
+    check_named(topics)
     offsets = ((TopicPartition(topic, index), offset) for topic, partitions in topics for index, offset in partitions)
     deleted = await delete_records(service.manager, offsets, call.message.timeout_ms, call.permits(Operation.DELETE))
 
